@@ -1,0 +1,30 @@
+# Everything runs in .venv; `make setup` builds it once and again only when the requirements change.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test check bench docs clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/alteraser demo --out demo --force
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv demo
