@@ -11,7 +11,8 @@
     │   ├── ModelFileError        its files are damaged, incomplete or of an unknown version
     │   └── MismatchError         it does not belong to this data
     ├── SettingError            a setting out of its range
-    └── OutputExists            writing would replace something
+    ├── OutputExists            writing would replace something
+    └── WriteError              a file could not be written (disk full, no permission)
 
 Messages say what came, what was wanted and what to do. They never hold an id or an interaction of a person:
 a request is named by its file and line.
@@ -64,3 +65,7 @@ class SettingError(AlteraserError, ValueError):
 
 class OutputExists(AlteraserError):
     """Writing would replace something that is there already."""
+
+
+class WriteError(AlteraserError):
+    """A file could not be written (disk full, no permission)."""

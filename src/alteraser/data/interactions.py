@@ -13,6 +13,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from alteraser.data.columns import as_type, checked_ids, checked_times, checked_weights
 from alteraser.errors import DataError, MismatchError, SettingError
 
 Merge = Literal["max", "sum", "last"]
@@ -32,7 +33,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, eq=False)
 class CSR:
-    """Merged interactions row by row: row r holds `columns[starts[r]:starts[r + 1]]`, ascending, and their weights."""
+    """Merged interactions row by row: row r holds `columns[starts[r]:starts[r + 1]]`, ascending."""
 
     starts: NDArray[np.int64]
     columns: NDArray[np.int32]
@@ -56,7 +57,7 @@ class CSR:
         return np.flatnonzero(self.counts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Vocabulary:
     """The caller's ids in row order; null where a whole id was forgotten, so that rows never renumber."""
 
@@ -70,13 +71,20 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        # A representation ends up in logs and tracebacks, where no id belongs.
+        return f"Vocabulary({len(self)} ids, {self.n_forgotten} forgotten)"
+
     @property
     def n_forgotten(self) -> int:
         return self.ids.null_count()
 
     def rows(self, ids: pl.Series) -> NDArray[np.int64]:
-        """The row of each id, -1 where it is not known; ids are compared as the vocabulary's own type."""
-        asked = ids.cast(self.ids.dtype, strict=False).alias("id").to_frame()
+        """The row of each id, -1 where it is not known; ids are compared as the vocabulary's own type.
+
+        "42" is 42, but neither "042" nor 42.5 is: a deletion must not reach a neighbour.
+        """
+        asked = as_type(ids, self.ids.dtype).alias("id").to_frame()
         table = self.ids.alias("id").to_frame().with_row_index("row")
         found = asked.join(table, on="id", how="left", maintain_order="left")["row"]
         return found.cast(pl.Int64).fill_null(-1).to_numpy()
@@ -85,13 +93,14 @@ class Vocabulary:
         """The same rows, those named turned into tombstones."""
         keep = np.ones(len(self), dtype=bool)
         keep[rows] = False
-        return Vocabulary(self.ids.to_frame("id").select(pl.when(pl.Series(keep)).then("id").alias("id"))["id"])
+        kept = self.ids.to_frame("id").select(pl.when(pl.Series(keep)).then("id").alias("id"))
+        return Vocabulary(kept["id"])
 
     def text(self) -> pl.Series:
         return self.ids.cast(pl.String)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
     """Events as columns `user`, `item` (row numbers) and, where known, `weight` and `time`.
 
@@ -107,7 +116,12 @@ class Interactions:
         if self.merge not in MERGES:
             raise SettingError(f"merge is {self.merge!r}; it must be one of {', '.join(MERGES)}.")
         if self.merge == "last" and "time" not in self.events.columns:
-            raise SettingError("merge='last' needs a time column to know which event is the last; name one with time=.")
+            raise SettingError(
+                "merge='last' needs a time column to know which event is the last; name one with time=."
+            )
+
+    def __repr__(self) -> str:
+        return f"Interactions({len(self)} events, {self.n_users} users, {self.n_items} items)"
 
     @classmethod
     def from_columns(
@@ -119,17 +133,17 @@ class Interactions:
         *,
         merge: Merge = "max",
     ) -> Self:
-        """Interactions with a vocabulary of their own; ids of any type, checked: no nulls, weights finite and ≥ 0."""
+        """Interactions with a vocabulary of their own, checked: no null ids, weights finite and from 0 up."""
         if len(user_ids) == 0:
             raise DataError("The data holds no interactions; at least one row is wanted.")
-        user_ids, item_ids = _checked_ids(user_ids, "user"), _checked_ids(item_ids, "item")
+        user_ids, item_ids = checked_ids(user_ids, "user"), checked_ids(item_ids, "item")
         user_vocabulary, item_vocabulary = Vocabulary.of(user_ids), Vocabulary.of(item_ids)
         columns = {
             "user": pl.Series(user_vocabulary.rows(user_ids), dtype=pl.Int32),
             "item": pl.Series(item_vocabulary.rows(item_ids), dtype=pl.Int32),
         }
         if weights is not None:
-            columns["weight"] = _checked_weights(weights)
+            columns["weight"] = checked_weights(weights)
         if times is not None:
             columns["time"] = checked_times(times)
         return cls(pl.DataFrame(columns), user_vocabulary, item_vocabulary, merge)
@@ -185,10 +199,10 @@ class Interactions:
             return matrix
         # Sorted so that the event to keep comes last within its pair; a null time counts as the oldest.
         key = "weight" if self.merge == "max" else "time"
-        kept = self.events.sort(key, maintain_order=True).unique(["user", "item"], keep="last", maintain_order=True)
-        return _sorted_csr(
-            kept["weight"].to_numpy(), kept["user"].to_numpy(), kept["item"].to_numpy(), shape
+        kept = self.events.sort(key, maintain_order=True).unique(
+            ["user", "item"], keep="last", maintain_order=True
         )
+        return _sorted_csr(kept["weight"].to_numpy(), kept["user"].to_numpy(), kept["item"].to_numpy(), shape)
 
     def only(self, mask: NDArray[np.bool_]) -> Interactions:
         """The events where `mask` holds, on the same vocabulary."""
@@ -217,8 +231,8 @@ class Interactions:
             used = np.unique(self.events[name].to_numpy())
             if (unknown := int((row[used] < 0).sum())) > 0:
                 raise MismatchError(
-                    f"{unknown} of {len(used)} {name}s in the data are not in the model. Give the data the model was "
-                    f"trained on (or what remained of it), or train a model on this data."
+                    f"{unknown} of {len(used)} {name}s in the data are not in the model. Give the data the "
+                    f"model was trained on (or what remained of it), or train a model on this data."
                 )
             rows[name] = pl.Series(row[self.events[name].to_numpy()], dtype=pl.Int32)
         return replace(
@@ -229,7 +243,7 @@ class Interactions:
         )
 
     def to_frame(self) -> pl.DataFrame:
-        """The events with the caller's own ids: columns `user_id`, `item_id` and, where known, `weight`, `time`."""
+        """The events with the caller's own ids: `user_id`, `item_id` and, where known, `weight`, `time`."""
         frame = pl.DataFrame(
             {
                 "user_id": self.user_vocabulary.ids.gather(self.events["user"]),
@@ -239,7 +253,7 @@ class Interactions:
         return frame.hstack(self.events.drop("user", "item"))
 
     def digest(self) -> str:
-        """SHA-256 of the merged matrix and its ids; the same for the same data in any order, file type or vocabulary."""
+        """SHA-256 of the merged matrix and its ids; the same in any order, file type or vocabulary."""
         matrix = self.by(Side.USERS)
         user = np.repeat(np.arange(len(matrix), dtype=np.int64), matrix.counts)
         digest = hashlib.sha256()
@@ -260,7 +274,9 @@ class Interactions:
         return digest.hexdigest()
 
 
-def _sorted_csr(values: NDArray[Any], users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]) -> Any:
+def _sorted_csr(
+    values: NDArray[Any], users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]
+) -> Any:
     matrix = sp.csr_array((values, (users, items)), shape=shape)  # sums repeated pairs
     matrix.sort_indices()
     return matrix
@@ -273,53 +289,3 @@ def _compressed(matrix: Any) -> CSR:
         weights=matrix.data.astype(np.float32, copy=False),
         n_columns=matrix.shape[1],
     )
-
-
-def _checked_ids(ids: pl.Series, what: str) -> pl.Series:
-    if ids.dtype.is_float():
-        ids = ids.fill_nan(None)
-        whole = ids.cast(pl.Int64, strict=False)
-        ids = whole if (whole.cast(pl.Float64) == ids.cast(pl.Float64)).all() else ids.cast(pl.String)
-    if ids.dtype == pl.Object:
-        ids = pl.Series([None if value is None or value != value else str(value) for value in ids], dtype=pl.String)
-    if (nulls := ids.null_count()) > 0:
-        first = int(ids.is_null().arg_true()[0])
-        raise DataError(
-            f"{nulls} of {len(ids)} {what} ids are null or NaN (the first in data row {first + 1}); every interaction "
-            f"needs a {what}. Drop those rows or give them an id."
-        )
-    if ids.dtype == pl.UInt64 and int(ids.max()) >= 2**63:  # type: ignore[arg-type]
-        return ids
-    return ids.cast(pl.Int64) if ids.dtype.is_integer() else ids.cast(pl.String)
-
-
-def _checked_weights(weights: pl.Series) -> pl.Series:
-    if not (weights.dtype.is_numeric() or weights.dtype == pl.Boolean):
-        raise DataError(f"The weights are of type {weights.dtype}; numbers are wanted.")
-    numbers = weights.cast(pl.Float64)
-    bad = ~(numbers.is_finite() & (numbers >= 0) & (numbers <= float(np.finfo(np.float32).max))).fill_null(value=False)
-    if (n_bad := int(bad.sum())) > 0:
-        raise DataError(
-            f"{n_bad} of {len(weights)} weights are negative, infinite or missing (the first in data row "
-            f"{int(bad.arg_true()[0]) + 1}); a weight must be a number from 0 up. Correct them, or leave the weight out."
-        )
-    return numbers.cast(pl.Float32)
-
-
-def checked_times(times: pl.Series) -> pl.Series:
-    """Times as whole numbers, floats or UTC date-times; null where unknown."""
-    if times.dtype == pl.String:
-        times = times.str.to_datetime(time_unit="us", time_zone="UTC", strict=True)
-    if isinstance(times.dtype, pl.Datetime):
-        if times.dtype.time_zone is not None:
-            times = times.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-        return times.cast(pl.Datetime("us"))
-    if times.dtype == pl.Date:
-        return times.cast(pl.Datetime("us"))
-    if times.dtype.is_integer():
-        return times.cast(pl.Int64)
-    if times.dtype.is_float():
-        return times.fill_nan(None).cast(pl.Float64)
-    if times.dtype == pl.Null:
-        return times.cast(pl.Int64)
-    raise DataError(f"The times are of type {times.dtype}; numbers, dates or date-times are wanted.")
