@@ -1,0 +1,237 @@
+"""CSV, Parquet and RecBole `.inter` files ↔ `Interactions`; whole files and folders written or nothing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Unpack
+
+import polars as pl
+
+from alteraser.data.frames import interactions, require_columns
+from alteraser.data.interactions import Interactions
+from alteraser.data.reading import Reading, ReadingOptions
+from alteraser.errors import DataError, OutputExists, WriteError
+
+SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t", ".inter": "\t"}
+PARQUET = (".parquet", ".pq")
+READABLE = (*SEPARATORS, *PARQUET)
+
+
+def read_interactions(
+    path: str | Path, *, reading: Reading | None = None, **options: Unpack[ReadingOptions]
+) -> Interactions:
+    """The interactions in a CSV, TSV, Parquet or RecBole `.inter` file, read as `options` and `reading` say.
+
+    Ids in text files become whole numbers only if every one would be written back the same: "007" stays.
+    """
+    path = Path(path)
+    reading = (reading or Reading()).with_options(options)
+    ending = readable_ending(path)
+    if ending is None:
+        raise DataError(
+            f"{path} has an ending that is not known; wanted is one of {', '.join(READABLE)}. "
+            f"Rename or convert it."
+        )
+    check_readable(path)
+    try:
+        table = _read_parquet(path, reading) if ending in PARQUET else _read_text(path, ending, reading)
+    except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
+        # The reader's own message may quote a line of the file: its kind is told, its text is not.
+        raise DataError(
+            f"{path} could not be read as {ending} ({_kind(error)}). Check that it is complete, in UTF-8 if "
+            f"it is text, and that each line has as many fields as the header."
+        ) from None
+    if table.height == 0:
+        raise DataError(f"{path} holds no interactions, only a header; at least one row is wanted.")
+    return interactions(table, reading=reading)
+
+
+def readable_ending(path: Path) -> str | None:
+    """The ending that says how to read the file, or None; capitals do not matter."""
+    return next((ending for ending in READABLE if path.name.lower().endswith(ending)), None)
+
+
+def check_readable(path: Path) -> None:
+    """Raise `DataError` unless there is a file that can be opened and holds something."""
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as error:
+        raise DataError(
+            f"{path} could not be opened: {error.strerror}. "
+            f"Give the path of a file that is there and may be read."
+        ) from None
+    if empty:
+        raise DataError(f"{path} is empty; a file with interactions is wanted.")
+
+
+def _read_parquet(path: Path, reading: Reading) -> pl.DataFrame:
+    require_columns(list(pl.read_parquet_schema(path)), reading)
+    return pl.read_parquet(path, columns=list(dict.fromkeys(reading.columns.values())))
+
+
+def _read_text(path: Path, ending: str, reading: Reading) -> pl.DataFrame:
+    separator, quote = SEPARATORS[ending], None if ending == ".inter" else '"'
+    try:
+        header = pl.read_csv(
+            path, separator=separator, quote_char=quote, infer_schema=False, n_rows=0
+        ).columns
+    except pl.exceptions.NoDataError:
+        raise DataError(f"{path} is empty; a header and at least one row are wanted.") from None
+    # RecBole writes the type behind the name: user_id:token.
+    names = {name.rsplit(":", 1)[0] if ending == ".inter" else name: name for name in header}
+    require_columns(list(names), reading)
+    wanted = {column: names[column] for column in reading.columns.values()}
+    table = pl.read_csv(
+        path, separator=separator, quote_char=quote, infer_schema=False, columns=list(wanted.values())
+    )
+    table = _without_blank_end(table.select(pl.col(there).alias(name) for name, there in wanted.items()))
+    typed = {reading.user: _ids(table[reading.user]), reading.item: _ids(table[reading.item])}
+    for setting in ("weight", "rating"):
+        if (column := reading.columns.get(setting)) is not None:
+            typed[column] = _numbers(table[column], setting, path)
+    return table.with_columns(**typed)
+
+
+def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
+    """The table without the blank lines a hand-made file may end in; polars reads them as rows of nulls."""
+    filled = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series().arg_true()
+    return table.head(int(filled[-1]) + 1 if len(filled) else 0)
+
+
+def _ids(texts: pl.Series) -> pl.Series:
+    whole = texts.cast(pl.Int64, strict=False)
+    same = whole.cast(pl.String).eq_missing(texts)
+    return whole if same.all() else texts
+
+
+def _numbers(texts: pl.Series, setting: str, path: Path) -> pl.Series:
+    numbers = texts.str.strip_chars().cast(pl.Float64, strict=False)
+    bad = numbers.is_null() & texts.is_not_null()
+    if (n_bad := int(bad.sum())) > 0:
+        raise DataError(
+            f"{n_bad} of {len(texts)} values in the {setting} column of {path} are not numbers (the first in "
+            f"data row {int(bad.arg_true()[0]) + 1}). Correct them, or name another column with {setting}=."
+        )
+    return numbers
+
+
+def write_interactions(data: Interactions, path: str | Path, *, force: bool = False) -> None:
+    """Write CSV or Parquet, by the ending: columns user_id, item_id and, where known, weight and time."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in (".csv", *PARQUET):
+        raise WriteError(
+            f"{path} ends in {ending or 'nothing'}; .csv or .parquet is wanted, so that the format is known."
+        )
+    with atomic_file(path, force=force) as temporary:
+        frame = data.to_frame()
+        if ending == ".csv":
+            frame.write_csv(temporary)
+        else:
+            frame.write_parquet(temporary)
+
+
+@contextmanager
+def atomic_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
+    """A path to write to, which becomes `path` when the block ends well and vanishes when it does not."""
+    path = Path(path)
+    _check_free(path, force=force)
+    temporary = _sibling(path)
+    try:
+        with _writing(path):
+            yield temporary
+            _flush(temporary)
+            if not force:
+                _check_free(path, force=False)
+            temporary.replace(path.resolve())
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
+    """A new folder to write into, which becomes `path` when the block ends well and vanishes otherwise.
+
+    With `force` an old folder is replaced as a whole, whatever else it held; it comes back if the last step
+    fails. An empty folder counts as free.
+    """
+    path = Path(path)
+    _check_free(path, force=force, folder=True)
+    temporary, old = _sibling(path), _sibling(path)
+    try:
+        with _writing(path):
+            temporary.mkdir()
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _flush(file)
+            _check_free(path, force=force, folder=True)
+            _swap(temporary, path.resolve(), old)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        # If the new folder did not take its place the old one must never be the thing that is cleaned away.
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _swap(new: Path, place: Path, old: Path) -> None:
+    try:
+        if place.exists():
+            place.rename(old)
+        new.rename(place)
+    except BaseException:
+        if old.exists() and not place.exists():
+            old.rename(place)
+        raise
+
+
+def _check_free(path: Path, *, force: bool, folder: bool = False) -> None:
+    if not path.parent.is_dir():
+        raise WriteError(f"{path} cannot be written: the folder {path.parent} is not there. Create it first.")
+    if not path.exists():
+        return
+    if path.is_dir() != folder:
+        there, wanted = ("a file", "folder") if folder else ("a folder", "file")
+        raise OutputExists(f"{path} is {there}; a {wanted} was to be written there. Choose another path.")
+    if folder and not any(path.iterdir()):
+        return
+    if not force:
+        raise OutputExists(
+            f"{path} is there already. Choose another path, or replace it with force=True (--force)."
+        )
+
+
+def _sibling(path: Path) -> Path:
+    """A free name in the folder where the path really lies, so that renaming never crosses a disk."""
+    place = path.resolve()
+    return place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise WriteError(
+            f"{path} could not be written: {error.strerror or _kind(error)}. Free some space or choose "
+            f"another place; what was there before is unchanged."
+        ) from error
+    except pl.exceptions.PolarsError as error:
+        raise WriteError(f"{path} could not be written ({_kind(error)}).") from None
+
+
+def _flush(path: Path) -> None:
+    """Have the file on the disk before its name points to it: a power cut leaves the old or the new."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _kind(error: BaseException) -> str:
+    return type(error).__name__

@@ -1,0 +1,163 @@
+"""Frames (polars, pandas, pyarrow, through narwhals) and scipy sparse matrices → `Interactions`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Unpack
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Interactions, Vocabulary
+from alteraser.data.reading import Reading, ReadingOptions
+from alteraser.errors import ColumnError, DataError, SettingError
+
+
+def interactions(
+    frame: Any, *, reading: Reading | None = None, **options: Unpack[ReadingOptions]
+) -> Interactions:
+    """The interactions a frame or a sparse matrix holds; `options` go before what `reading` says.
+
+    A matrix has users as rows, items as columns and weights as values; its ids are the row and column
+    numbers, and empty rows and columns keep their place. `min_rating` drops null ratings too.
+    `min_interactions` drops users and items with fewer distinct partners, again and again until none is left.
+    """
+    reading = (reading or Reading()).with_options(options)
+    if sp.issparse(frame):
+        data = _from_matrix(frame, reading)
+        enough = np.ones(len(data), dtype=bool)
+    else:
+        table = _table(frame, reading)
+        enough = _high_enough(table, reading)
+        data = _from_table(table, reading, enough)
+    if reading.min_interactions is not None:
+        enough = in_core(data, enough, k=reading.min_interactions)
+    elif enough.all():
+        return data
+    if not enough.any():
+        raise DataError(
+            f"None of the {len(data)} interactions is left after {_filters(reading)}. "
+            f"Ask for less, or give more data."
+        )
+    return compacted(data.only(enough))
+
+
+def _from_table(table: pl.DataFrame, reading: Reading, enough: NDArray[np.bool_]) -> Interactions:
+    weights = table[reading.weight] if reading.weight is not None else None
+    if weights is not None and weights.dtype.is_numeric():
+        # What the rating drops is not judged; it is kept until here so that errors count rows as they came.
+        judged = weights.to_frame("weight").select(pl.when(pl.Series(enough)).then("weight").otherwise(0))
+        weights = judged["weight"]
+    return Interactions.from_columns(
+        table[reading.user],
+        table[reading.item],
+        weights,
+        table[reading.time] if reading.time is not None else None,
+        merge=reading.merge,
+    )
+
+
+def _from_matrix(matrix: Any, reading: Reading) -> Interactions:
+    default = Reading(min_interactions=reading.min_interactions, merge=reading.merge)
+    if reading != default:
+        raise SettingError(
+            "A sparse matrix has no columns to name: of the reading settings only min_interactions and merge "
+            "apply to it. Give a frame with the columns instead."
+        )
+    entries = sp.coo_array(matrix)
+    entries.sum_duplicates()
+    entries.eliminate_zeros()
+    n_users, n_items = entries.shape
+    users, items = (pl.Series(part.astype(np.int64)) for part in entries.coords)
+    data = Interactions.from_columns(users, items, pl.Series(entries.data), merge=reading.merge)
+    rows = {
+        name: pl.Series(part.astype(np.int32))
+        for name, part in zip(("user", "item"), entries.coords, strict=True)
+    }
+    return replace(
+        data,
+        events=data.events.with_columns(**rows),
+        user_vocabulary=Vocabulary(pl.Series(np.arange(n_users))),
+        item_vocabulary=Vocabulary(pl.Series(np.arange(n_items))),
+    )
+
+
+def _table(frame: Any, reading: Reading) -> pl.DataFrame:
+    """The columns the reading names, in polars."""
+    try:
+        native = nw.from_native(frame)
+    except TypeError:
+        raise DataError(
+            f"The data is a {type(frame).__module__}.{type(frame).__name__}; a polars, pandas or pyarrow "
+            f"frame or a scipy sparse matrix is wanted."
+        ) from None
+    require_columns(native.collect_schema().names(), reading)
+    selected = native.select(*dict.fromkeys(reading.columns.values()))
+    eager = selected.collect() if isinstance(selected, nw.LazyFrame) else selected
+    return pl.DataFrame({name: _column(eager[name]) for name in eager.columns})
+
+
+def _column(column: nw.Series[Any]) -> pl.Series:
+    try:
+        return column.to_polars()
+    except Exception:
+        # A pandas column of mixed types; pyarrow and polars each refuse it in their own way.
+        values = [None if value is None or value != value else str(value) for value in column.to_list()]
+        return pl.Series(column.name, values, dtype=pl.String)
+
+
+def require_columns(there: list[str], reading: Reading) -> None:
+    """Raise `ColumnError` if a column that the reading names is not among those that are there."""
+    for setting, column in reading.columns.items():
+        if column not in there:
+            raise ColumnError(
+                f"There is no column {column!r} for the {setting}; the columns are {', '.join(there)}. "
+                f"Name the right one with {setting}= (--{setting})."
+            )
+
+
+def _high_enough(table: pl.DataFrame, reading: Reading) -> NDArray[np.bool_]:
+    if reading.min_rating is None:
+        return np.ones(table.height, dtype=bool)
+    ratings = table[reading.columns["rating"]]
+    if not ratings.dtype.is_numeric() and ratings.dtype != pl.Null:
+        raise ColumnError(f"The ratings are of type {ratings.dtype}; numbers are wanted.")
+    # NaN is not a rating, though polars orders it above every number.
+    numbers = ratings.cast(pl.Float64).fill_nan(None)
+    return (numbers >= reading.min_rating).fill_null(value=False).to_numpy()
+
+
+def in_core(data: Interactions, among: NDArray[np.bool_], *, k: int) -> NDArray[np.bool_]:
+    """The events left when users and items with fewer than k distinct partners go, again and again."""
+    keys = data.users.astype(np.int64) * data.n_items + data.items
+    pairs = np.unique(keys[among])
+    while True:
+        users, items = pairs // data.n_items, pairs % data.n_items
+        n_of_user = np.bincount(users, minlength=data.n_users)
+        n_of_item = np.bincount(items, minlength=data.n_items)
+        kept = pairs[(n_of_user[users] >= k) & (n_of_item[items] >= k)]
+        if len(kept) == len(pairs):
+            return among & np.isin(keys, pairs)
+        pairs = kept
+
+
+def compacted(data: Interactions) -> Interactions:
+    """The same events on a vocabulary of their own: rows without events are dropped, and rows renumber."""
+    users, user_rows = np.unique(data.users, return_inverse=True)
+    items, item_rows = np.unique(data.items, return_inverse=True)
+    return replace(
+        data,
+        events=data.events.with_columns(
+            user=pl.Series(user_rows, dtype=pl.Int32), item=pl.Series(item_rows, dtype=pl.Int32)
+        ),
+        user_vocabulary=Vocabulary(data.user_vocabulary.ids.gather(users)),
+        item_vocabulary=Vocabulary(data.item_vocabulary.ids.gather(items)),
+    )
+
+
+def _filters(reading: Reading) -> str:
+    given = {"min_rating": reading.min_rating, "min_interactions": reading.min_interactions}
+    return " and ".join(f"{name}={value}" for name, value in given.items() if value is not None)
