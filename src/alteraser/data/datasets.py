@@ -33,7 +33,8 @@ def load_dataset(
 ) -> Interactions:
     """A named data set, read in its usual way unless `options` differ.
 
-    It is `<name>/interactions.parquet`, looked for in `data_dir` if given, else in $ALTERASER_DATA and then in ~/.cache/alteraser.
+    It is `<name>/interactions.parquet`, looked for in `data_dir` if given, else in $ALTERASER_DATA and then
+    in ~/.cache/alteraser.
     """
     if name == SYNTHETIC:
         return interactions(embedded().to_frame(), reading=Reading(time="time"), **options)

@@ -16,7 +16,7 @@ from alteraser.errors import SettingError
 _WORDS = {
     "Astronomy": (
         "Backyard,Winter,Southern,Deep-sky,Radio,Lunar,Pocket,Solar,Binocular,Amateur",
-        "star atlas,log book,telescope,eclipse diary,comet hunt,planet watch,tour,album,calendar,meteor count",
+        "star atlas,log book,telescope,eclipse diary,comet hunt,planet watch,tour,album,almanac,meteor count",
     ),
     "Baking": (
         "Rye,Spelt,Walnut,Honey,Cinnamon,Overnight,Rustic,Olive,Seeded,Buttermilk",
@@ -142,7 +142,8 @@ def _popularity(rng: np.random.Generator, topics: NDArray[np.int64]) -> NDArray[
     for topic in range(len(TOPICS)):
         mine = np.flatnonzero(topics == topic)
         popularity[mine] = of_topic[topic] * rng.permutation(np.arange(1, len(mine) + 1) ** -0.8)
-    return popularity / popularity.sum()
+    popularity /= popularity.sum()
+    return popularity
 
 
 def _tastes(rng: np.random.Generator, n_users: int) -> NDArray[np.bool_]:
@@ -163,7 +164,8 @@ def _activity(
     for _ in range(60):  # the cut lowers the mean, so the scale that gives it is searched for
         scale = (low + high) / 2
         low, high = (scale, high) if np.clip(scale * raw, 2, most).mean() < mean else (low, scale)
-    return np.clip(np.rint(high * raw), 2, most).astype(np.int64)
+    activity: NDArray[np.int64] = np.clip(np.rint(high * raw), 2, most).astype(np.int64)
+    return activity
 
 
 def _draw(

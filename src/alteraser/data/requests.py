@@ -1,0 +1,262 @@
+"""Who asks to forget what: a user, a user's items, a user's period, an item; matched against the events."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from alteraser.data.demands import CONDITIONS, Request, demand_frame, demands_of, id_text
+from alteraser.data.interactions import Interactions
+from alteraser.errors import NothingRemains, RequestError, SettingError, UnknownInteractions
+
+Missing = Literal["error", "ignore"]
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """The events to forget and how the requests were met.
+
+    `n_requests` distinct requests matched, `n_repeated` were said before, `n_missing` matched nothing:
+    together all that were made. `n_null_times` events were passed over by a period because they have no time.
+    """
+
+    mask: NDArray[np.bool_]
+    n_requests: int
+    n_repeated: int
+    n_missing: int
+    n_null_times: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Requests:
+    """Requests to forget, one row each: `user`, `item`, `start`, `end` (null if not given), `source`, `line`.
+
+    All conditions of a row hold together. A list of items is one request per item, so that the same wish
+    counts the same however it was written.
+    """
+
+    frame: pl.DataFrame
+
+    @classmethod
+    def of(cls, requests: Iterable[Request | Mapping[str, Any]], *, source: str = "requests") -> Self:
+        """The requests given as `Request` or as dictionaries with the keys of the JSON-lines format."""
+        rows: list[tuple[Any, ...]] = []
+        for line, request in enumerate(requests, start=1):
+            rows += demands_of(request, source, line)
+        return cls(demand_frame(rows))
+
+    @classmethod
+    def pairs(cls, user_ids: Sequence[Any] | pl.Series, item_ids: Sequence[Any] | pl.Series) -> Self:
+        """One request for each user and the item at the same place."""
+        if len(user_ids) != len(item_ids):
+            raise RequestError(
+                f"{len(user_ids)} users and {len(item_ids)} items came; pairs need as many of one as of the "
+                f"other."
+            )
+        columns = {"user": _id_texts(user_ids), "item": _id_texts(item_ids)}
+        nothing = pl.lit(None, dtype=pl.String)
+        frame = pl.DataFrame(columns).with_columns(
+            start=nothing,
+            end=nothing,
+            source=pl.lit("pairs"),
+            line=pl.int_range(1, pl.len() + 1, dtype=pl.Int64),
+        )
+        return cls(frame)
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def __add__(self, other: Requests) -> Requests:
+        return Requests(pl.concat([self.frame, other.frame]))
+
+    def __repr__(self) -> str:
+        # A representation ends up in logs and tracebacks, where no id belongs.
+        return f"Requests({len(self)})"
+
+    def digest(self, key: bytes) -> str:
+        """HMAC-SHA256 of the distinct requests; order, repetition and source do not change it."""
+        digest = hmac.new(key, digestmod=hashlib.sha256)
+        for row in self.frame.select(CONDITIONS).unique().sort(CONDITIONS).iter_rows():
+            for text in row:
+                encoded = b"" if text is None else text.encode()
+                digest.update(b"-" if text is None else b"%d:%s" % (len(encoded), encoded))
+        return digest.hexdigest()
+
+    def match(self, full: Interactions, missing: Missing = "error") -> Match:
+        """The events of `full` to forget; a request that matches none is an error unless missing="ignore"."""
+        if missing not in ("error", "ignore"):
+            raise SettingError(f"missing is {missing!r}; it must be 'error' or 'ignore'.")
+        distinct = self.frame.unique(CONDITIONS, keep="first", maintain_order=True)
+        mask, n_matched, n_null_times = _matched(distinct, full)
+        lost = n_matched == 0
+        n_missing = int(lost.sum())
+        if n_missing > 0 and missing == "error":
+            raise UnknownInteractions(
+                f"{n_missing} of {distinct.height} requests match no interaction in the data (the first: "
+                f"{_place(distinct, int(np.flatnonzero(lost)[0]))}). Correct them, or skip them with "
+                f"missing='ignore' (--missing ignore)."
+            )
+        if len(full) > 0 and mask.all():
+            raise NothingRemains(
+                f"The requests cover all {len(full)} interactions; nothing would remain to learn from. "
+                f"Delete the model and the data instead."
+            )
+        return Match(
+            mask=mask,
+            n_requests=distinct.height - n_missing,
+            n_repeated=len(self) - distinct.height,
+            n_missing=n_missing,
+            n_null_times=n_null_times,
+        )
+
+
+def _matched(distinct: pl.DataFrame, full: Interactions) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:
+    """The events to forget, how many each request matched, and how many null times periods passed over."""
+    user = _rows(distinct["user"], full.user_vocabulary.rows(distinct["user"]))
+    item = _rows(distinct["item"], full.item_vocabulary.rows(distinct["item"]))
+    ranks, first, last = _time_ranks(distinct, full)
+    mask, passed = np.zeros(len(full), dtype=bool), np.zeros(len(full), dtype=bool)
+    n_matched = np.zeros(distinct.height, dtype=np.int64)
+    kinds = (
+        (("user", "item"), (user >= 0) & (item >= 0)),
+        (("user",), (user >= 0) & (item == _ANY)),
+        (("item",), (item >= 0) & (user == _ANY)),
+    )
+    for names, chosen in kinds:
+        rows = np.flatnonzero(chosen)
+        if len(rows) == 0:
+            continue
+        asked = pl.DataFrame({"user": user[rows], "item": item[rows]}).select(names)
+        ranges = _Ranges.of(asked, full, ranks, int(ranks.max(initial=0)) + 2)
+        n_matched[rows] = ranges.mark(mask, first[rows], last[rows])
+        periods = first[rows] > 0
+        ranges.mark(passed, np.zeros(len(rows), np.int64), periods.astype(np.int64))
+    return mask, n_matched, int((passed & ~mask).sum())
+
+
+_ANY = -2  # where a request does not name a user or an item; -1 is one that is not known
+
+
+def _rows(texts: pl.Series, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(texts.is_null().to_numpy(), _ANY, rows)
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """The events that any request names, sorted by what names them and then by time.
+
+    What one request matches is then one stretch of them, found by bisection: the cost does not grow with the
+    product of requests and events, even if one user asks for a thousand periods.
+    """
+
+    events: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    code_of_request: NDArray[np.int64]
+    n_ranks: int
+
+    @classmethod
+    def of(cls, asked: pl.DataFrame, full: Interactions, ranks: NDArray[np.int64], n_ranks: int) -> Self:
+        names = asked.columns
+        codes = (
+            asked.unique(maintain_order=True)
+            .with_row_index("code")
+            .with_columns(pl.col("code").cast(pl.Int64))
+        )
+        events = (
+            full.events.select(pl.col(names).cast(pl.Int64), rank=pl.Series(ranks))
+            .with_row_index("event")
+            .join(codes, on=names, how="inner")
+            .select(pl.col("event").cast(pl.Int64), key=pl.col("code") * n_ranks + pl.col("rank"))
+            .sort("key")
+        )
+        code = asked.join(codes, on=names, how="left", maintain_order="left")["code"]
+        return cls(events["event"].to_numpy(), events["key"].to_numpy(), code.to_numpy(), n_ranks)
+
+    def mark(
+        self, mask: NDArray[np.bool_], first: NDArray[np.int64], last: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """How many events each request has in its ranks [first, last); they are set in `mask`."""
+        start = np.searchsorted(self.keys, self.code_of_request * self.n_ranks + first)
+        stop = np.searchsorted(self.keys, self.code_of_request * self.n_ranks + np.maximum(first, last))
+        steps = np.zeros(len(self.events) + 1, dtype=np.int64)
+        np.add.at(steps, start, 1)
+        np.add.at(steps, stop, -1)
+        mask[self.events[np.cumsum(steps[:-1]) > 0]] = True
+        return (stop - start).astype(np.int64)
+
+
+def _time_ranks(
+    distinct: pl.DataFrame, full: Interactions
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The rank of each event's time, 0 if null, and the ranks [first, last) each request asks for."""
+    start, end = distinct["start"], distinct["end"]
+    period = (start.is_not_null() | end.is_not_null()).to_numpy()
+    if not period.any():
+        return (
+            np.zeros(len(full), np.int64),
+            np.zeros(len(distinct), np.int64),
+            np.ones(len(distinct), np.int64),
+        )
+    if full.times is None:
+        raise RequestError(
+            f"{_place(distinct, int(np.flatnonzero(period)[0]))} names a period, but the data has no times. "
+            f"Name its time column with time= (--time), or ask without from and to."
+        )
+    known = full.times.drop_nulls().unique().sort().to_numpy()
+    times = full.times.fill_null(strategy="zero").to_numpy()
+    ranks = np.where(full.times.is_null().to_numpy(), 0, np.searchsorted(known, times) + 1)
+    n_known = len(known)
+    earliest, latest = (_bounds(distinct, name, full.times.dtype) for name in ("start", "end"))
+    first = np.searchsorted(known, earliest.fill_null(strategy="zero").to_numpy(), side="left") + 1
+    last = np.searchsorted(known, latest.fill_null(strategy="zero").to_numpy(), side="right") + 1
+    first = np.where(start.is_null().to_numpy(), np.where(period, 1, 0), first)
+    last = np.where(end.is_null().to_numpy(), n_known + 1, last)
+    return ranks, first, last
+
+
+def _bounds(distinct: pl.DataFrame, name: str, dtype: pl.DataType) -> pl.Series:
+    """One end of each period in the type of the data's times; null where it is open."""
+    texts = distinct[name]
+    dated = isinstance(dtype, pl.Datetime)
+    wrong = (texts.str.contains("T", literal=True) != dated).fill_null(value=False)
+    if wrong.any():
+        came, wanted = ("a number", "dates") if dated else ("a date", "numbers")
+        raise RequestError(
+            f"{_place(distinct, int(wrong.arg_true()[0]))} gives {came} as the end of a period, but the "
+            f"times in the data are {wanted}. Give {'ISO dates like 2024-05-31' if dated else 'numbers'} "
+            f"there."
+        )
+    if dated:
+        return texts.str.to_datetime("%Y-%m-%dT%H:%M:%S%.6f", time_unit="us")
+    numbers = texts.cast(pl.Float64)
+    if dtype == pl.Float64:
+        return numbers
+    whole = texts.cast(pl.Int64, strict=False)
+    rounded = numbers.ceil() if name == "start" else numbers.floor()
+    limits = np.iinfo(np.int64)
+    return whole.fill_null(
+        rounded.clip(float(limits.min), float(limits.max // 1024 * 1024 - 1024)).cast(pl.Int64)
+    )
+
+
+def _place(distinct: pl.DataFrame, row: int) -> str:
+    return f"{distinct['source'][row]} line {distinct['line'][row]}"
+
+
+def _id_texts(ids: Sequence[Any] | pl.Series) -> pl.Series:
+    if (
+        isinstance(ids, pl.Series)
+        and (ids.dtype.is_integer() or ids.dtype == pl.String)
+        and not ids.has_nulls()
+    ):
+        return ids.cast(pl.String)
+    return pl.Series(
+        [id_text(value, "pairs", line) for line, value in enumerate(ids, start=1)], dtype=pl.String
+    )

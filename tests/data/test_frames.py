@@ -1,0 +1,148 @@
+"""Every kind of frame gives the same interactions; settings are checked where they are made."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alteraser.data.frames import interactions
+from alteraser.data.interactions import Interactions, Side
+from alteraser.data.reading import Reading
+from alteraser.errors import ColumnError, DataError, SettingError
+
+COLUMNS = {
+    "user_id": [3, 1, 1],
+    "item_id": ["x", "y", "x"],
+    "rating": [5.0, None, 2.0],
+    "when": [30, 10, None],
+}
+
+
+def as_pandas(columns: dict[str, Any]) -> Any:
+    return pd.DataFrame(columns)
+
+
+def as_arrow(columns: dict[str, Any]) -> Any:
+    return pl.DataFrame(columns).to_arrow()
+
+
+KINDS = [pl.DataFrame, pl.LazyFrame, as_pandas, as_arrow]
+
+
+def pairs_of(data: Interactions) -> set[tuple[Any, Any]]:
+    return set(data.to_frame().select("user_id", "item_id").iter_rows())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_frame_gives_the_same(kind: Any) -> None:
+    data = interactions(kind(COLUMNS), time="when")
+    assert data.to_frame().rows() == [(3, "x", 30), (1, "y", 10), (1, "x", None)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_null_rating_is_never_high_enough(kind: Any) -> None:
+    data = interactions(kind(COLUMNS), min_rating=2.5, weight="rating")
+    assert data.to_frame().rows() == [(3, "x", 5.0)]
+    assert (data.n_users, data.n_items) == (1, 1)
+
+
+def test_a_pandas_column_of_mixed_ids_is_read_as_text() -> None:
+    data = interactions(pd.DataFrame({"user_id": [1, "a"], "item_id": [1, 2]}))
+    assert data.user_vocabulary.ids.to_list() == ["1", "a"]
+
+
+def test_a_missing_column_is_named_with_those_that_are_there() -> None:
+    with pytest.raises(ColumnError, match=r"no column 'movie'.*user_id, item_id, rating, when.*item="):
+        interactions(pl.DataFrame(COLUMNS), item="movie")
+    with pytest.raises(ColumnError, match=r"rating="):
+        interactions(pl.DataFrame(COLUMNS).drop("rating"), min_rating=3)
+
+
+def test_what_is_no_frame_is_refused() -> None:
+    with pytest.raises(DataError, match=r"builtins\.list"):
+        interactions([(1, 2)])
+
+
+def test_filters_that_leave_nothing_are_an_error() -> None:
+    with pytest.raises(DataError, match="None of the 3 interactions is left after min_rating=9"):
+        interactions(pl.DataFrame(COLUMNS), min_rating=9)
+    with pytest.raises(DataError, match="min_interactions=3"):
+        interactions(pl.DataFrame(COLUMNS), min_interactions=3)
+
+
+def test_a_sparse_matrix_keeps_its_shape_and_sums_duplicates() -> None:
+    matrix = sp.coo_array(([1.0, 2.0, 4.0, 0.0], ([0, 0, 2, 1], [1, 1, 3, 0])), shape=(4, 5))
+    data = interactions(matrix)
+    assert (data.n_users, data.n_items) == (4, 5)
+    assert data.to_frame().rows() == [(0, 1, 3.0), (2, 3, 4.0)]
+    assert data.by(Side.USERS).starts.tolist() == [0, 1, 1, 2, 2]
+
+
+def test_a_sparse_matrix_has_no_columns_to_name() -> None:
+    with pytest.raises(SettingError, match="sparse matrix"):
+        interactions(sp.eye_array(3), time="when")
+
+
+def core(pairs: set[tuple[int, int]], k: int) -> set[tuple[int, int]]:
+    while True:
+        kept = {
+            (u, i)
+            for u, i in pairs
+            if sum(u == other for other, _ in pairs) >= k and sum(i == other for _, other in pairs) >= k
+        }
+        if kept == pairs:
+            return pairs
+        pairs = kept
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=40), st.integers(1, 4))
+def test_the_core_is_what_the_definition_says(events: list[tuple[int, int]], k: int) -> None:
+    frame = pl.DataFrame(events, schema=["user_id", "item_id"], orient="row")
+    expected = core(set(events), k)
+    if not expected:
+        with pytest.raises(DataError):
+            interactions(frame, min_interactions=k)
+        return
+    data = interactions(frame, min_interactions=k)
+    assert pairs_of(data) == expected
+    assert len(data) == sum(event in expected for event in events)
+    assert data.by(Side.USERS).counts.min() >= k
+    assert data.by(Side.ITEMS).counts.min() >= k
+
+
+def test_a_reading_survives_json() -> None:
+    reading = Reading(user="u", item="i", time="t", min_rating=3.5, min_interactions=5, merge="last")
+    assert Reading.from_dict(json.loads(json.dumps(reading.to_dict()))) == reading
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"user": ""},
+        {"user": "same", "item": "same"},
+        {"min_rating": float("nan")},
+        {"min_rating": "4"},
+        {"min_interactions": 0},
+        {"min_interactions": 2.0},
+        {"merge": "mean"},
+        {"weight": 3},
+        {"wieght": "w"},
+    ],
+)
+def test_a_wrong_setting_is_refused_where_it_is_made(settings: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=next(iter(settings))):
+        Reading.from_dict(settings)
+
+
+def test_options_go_before_the_reading() -> None:
+    data = interactions(pl.DataFrame(COLUMNS), reading=Reading(user="nobody", time="when"), user="user_id")
+    assert data.times is not None
+    assert np.unique(data.users).tolist() == [0, 1]
