@@ -1,0 +1,53 @@
+"""How alike two models are where it matters: their lists, and their scores of what was forgotten."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Interactions
+from alteraser.errors import SettingError
+from alteraser.measure.ranking import Lists
+from alteraser.models.base import Recommender
+
+
+def rbo(first: Lists, second: Lists, k: int, *, p: float = 0.9) -> NDArray[np.float64]:
+    """Rank-biased overlap of the first k of each pair of lists, over its maximum, so that identical lists give 1.
+
+    Σ_{i≤k} p^(i−1) · overlap_i / i  divided by  Σ_{i≤k} p^(i−1), where overlap_i counts the items both lists hold
+    among their first i. Lists hold no item twice; -1 (nothing more to recommend) is never shared.
+    """
+    share, weight = _shares(first, second, k, p)
+    return share @ weight / weight.sum()
+
+
+def rbo_extrapolated(first: Lists, second: Lists, k: int, *, p: float = 0.9) -> NDArray[np.float64]:
+    """Webber's RBO_ext: what the infinite lists would share if they went on agreeing as at depth k."""
+    share, weight = _shares(first, second, k, p)
+    return (1 - p) * (share @ weight) + share[:, -1] * p**k
+
+
+def _shares(first: Lists, second: Lists, k: int, p: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The shared part of the first i of each pair of lists, for i = 1 … k, and the weight p^(i−1) of each depth."""
+    if not 0 < p < 1:
+        raise SettingError(f"p is {p}; a number between 0 and 1 is wanted.")
+    if k < 1 or first.shape[1] < k or second.shape[1] < k:
+        raise SettingError(
+            f"k is {k}, the lists hold {first.shape[1]} and {second.shape[1]}; at least k are wanted."
+        )
+    a, b = first[:, :k], second[:, :k]
+    # A shared item counts from the depth at which both lists have shown it.
+    same = (a[:, :, None] == b[:, None, :]) & (a >= 0)[:, :, None]
+    place = np.arange(k)
+    depth = np.maximum(place[:, None], place[None, :])
+    shown_at = np.zeros((len(a), k), dtype=np.int64)
+    for i in range(k):
+        shown_at[:, i] = (same & (depth == i)).sum((1, 2))
+    share = shown_at.cumsum(1) / (place + 1)
+    return share, p ** place.astype(np.float64)
+
+
+def re_predict(model: Recommender, forget: Interactions) -> float:
+    """The mean score of the forgotten pairs: high while the model remembers them. Each pair counts once."""
+    pairs = np.unique(np.stack([forget.users, forget.items]), axis=1)
+    return float(model.pair_scores(pairs[0], pairs[1]).double().mean())

@@ -1,0 +1,83 @@
+"""Top-k lists and how good they are. Measures are plain functions of lists and relevant items, one value per user."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import CSR
+from alteraser.models.base import Recommender
+
+Lists = NDArray[np.int64]  # [n_users, k], best first; -1 where there is nothing more to recommend
+Hits = NDArray[np.bool_]  # [n_users, k]
+
+
+def top_k(
+    model: Recommender,
+    users: NDArray[np.int64],
+    k: int,
+    *,
+    exclude: CSR | None = None,
+    unavailable: NDArray[np.int64] | None = None,
+) -> Lists:
+    """Each user's best k items; those in the user's row of `exclude` and the `unavailable` ones are never among them.
+
+    Ties go to the item with the lower row, so that equal models give equal lists.
+    """
+    lists = np.full((len(users), k), -1, dtype=np.int64)
+    wanted = min(k, model.n_items)
+    for start in range(0, len(users), 512):
+        block = users[start : start + 512]
+        scores = model.scores(block)
+        if exclude is not None:
+            counts = exclude.counts[block]
+            row = np.repeat(np.arange(len(block)), counts)
+            entries = np.concatenate([np.arange(exclude.starts[u], exclude.starts[u + 1]) for u in block])
+            scores[torch.from_numpy(row), torch.from_numpy(exclude.columns[entries]).long()] = -torch.inf
+        if unavailable is not None:
+            scores[:, torch.from_numpy(unavailable)] = -torch.inf
+        values, order = torch.sort(scores, dim=1, descending=True, stable=True)
+        best = order[:, :wanted].masked_fill(values[:, :wanted] == -torch.inf, -1)
+        lists[start : start + len(block), :wanted] = best.numpy()
+    return lists
+
+
+def hits(lists: Lists, users: NDArray[np.int64], relevant: CSR) -> Hits:
+    """Which places of each user's list hold one of the user's relevant items."""
+    found = np.zeros(lists.shape, dtype=np.bool_)
+    for place, user in enumerate(users):
+        found[place] = np.isin(
+            lists[place], relevant.columns[relevant.starts[user] : relevant.starts[user + 1]]
+        )
+    return found
+
+
+def recall(found: Hits, n_relevant: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """The share of the relevant items that is among the first k."""
+    return found[:, :k].sum(1) / n_relevant
+
+
+def ndcg(found: Hits, n_relevant: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """Discounted gain over that of the ideal list, the ideal cut at k."""
+    discount = 1 / np.log2(np.arange(2, k + 2))
+    ideal = np.concatenate([[0], np.cumsum(discount)])[np.minimum(n_relevant, k)]
+    gain: NDArray[np.float64] = found[:, :k] @ discount[: found[:, :k].shape[1]] / ideal
+    return gain
+
+
+def hit_rate(found: Hits, k: int) -> NDArray[np.float64]:
+    """1 where any of the first k is relevant, else 0."""
+    return found[:, :k].any(1).astype(np.float64)
+
+
+def mrr(found: Hits, k: int) -> NDArray[np.float64]:
+    """1 over the place of the first relevant item; 0 if none is among the first k."""
+    first = found[:, :k].argmax(1)
+    return np.where(found[:, :k].any(1), 1 / (first + 1), 0.0)
+
+
+def coverage(lists: Lists, n_items: int, k: int) -> float:
+    """The share of all items that appears in any of the lists' first k."""
+    shown = np.unique(lists[:, :k])
+    return float((shown >= 0).sum() / n_items)

@@ -1,0 +1,82 @@
+"""What the other rooms may ask of a model."""
+
+from __future__ import annotations
+
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.models.objective import Weights
+from alteraser.optim.problem import RowProblem
+
+
+class Recommender(Protocol):
+    """A model that scores items for users; it holds parameters, never interactions."""
+
+    @property
+    def n_users(self) -> int: ...
+
+    @property
+    def n_items(self) -> int: ...
+
+    def scores(self, users: NDArray[np.int64]) -> Tensor:
+        """The scores of all items for some users, [len(users), n_items]."""
+        ...
+
+    def pair_scores(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Tensor:
+        """The score of each pair."""
+        ...
+
+
+class RowProblems(Protocol):
+    """The row problems of one side while all else is fixed, to be taken in blocks."""
+
+    def block(self, rows: NDArray[np.int64]) -> RowProblem: ...
+
+
+class Factored(Recommender, Protocol):
+    """A model whose loss splits by row once the other sides are fixed."""
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """In the order in which a pass visits them."""
+        ...
+
+    def table(self, side: Side) -> Tensor: ...
+
+    def with_rows(self, side: Side, rows: NDArray[np.int64], vectors: Tensor) -> Self: ...
+
+    def row_problems(self, side: Side, data: Interactions) -> RowProblems: ...
+
+    def with_other_parameters_solved(self, data: Interactions) -> Self:
+        """The model with the parameters that belong to no row (Φ) at their best, or as they were if L would rise."""
+        ...
+
+    def fresh(self, rng: np.random.Generator) -> Self:
+        """A model of the same settings and size with new random rows."""
+        ...
+
+    def loss(self, data: Interactions) -> float:
+        """L, in double precision."""
+        ...
+
+    def gradient_norm(self, data: Interactions) -> float:
+        """The norm of the gradient of L in all rows."""
+        ...
+
+
+class Trainable(Factored, Protocol):
+    """A model that gradient descent can train, a batch of users at a time."""
+
+    def parameters(self) -> dict[str, Tensor]: ...
+
+    def with_parameters(self, parameters: dict[str, Tensor]) -> Self: ...
+
+    def batch_gradients(
+        self, users: NDArray[np.int64], data: Interactions, weights: Weights
+    ) -> tuple[float, dict[str, Tensor]]:
+        """The batch's share of L and its gradient in each of `parameters`; over all users the shares sum to L."""
+        ...

@@ -1,0 +1,209 @@
+"""What MF and ENMF share: scores ŷ_uv = hᵀ(p_u ⊙ q_v), the objective, and rows with a closed form."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.errors import MismatchError, ModelError, SettingError
+from alteraser.kernels.entries import batch_gradients, row_losses
+from alteraser.models.objective import Objective, Weights
+from alteraser.models.ridge import RidgeSide
+
+INITIAL_SCALE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Bilinear(ABC):
+    """Tables of user and item vectors with an objective; `h` weighs the dimensions of their product."""
+
+    users: Tensor  # [n_users, dim]
+    items: Tensor  # [n_items, dim]
+    objective: Objective
+
+    sides = (Side.USERS, Side.ITEMS)
+
+    def __post_init__(self) -> None:
+        if self.users.ndim != 2 or self.items.ndim != 2 or self.users.shape[1] != self.items.shape[1]:
+            raise ModelError(
+                f"Tables of shape {tuple(self.users.shape)} and {tuple(self.items.shape)} came; "
+                f"[n_users, dim] and [n_items, dim] with the same dim are wanted."
+            )
+
+    @property
+    @abstractmethod
+    def h(self) -> Tensor:
+        """The weight of each dimension in a score, [dim]."""
+
+    @abstractmethod
+    def _weighed(self, table: Tensor) -> Tensor:
+        """h ⊙ each row: the table as the other side sees it."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Tensor]: ...
+
+    @abstractmethod
+    def with_other_parameters_solved(self, data: Interactions) -> Self: ...
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    @property
+    def dim(self) -> int:
+        return self.users.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.users.dtype
+
+    def table(self, side: Side) -> Tensor:
+        return self.users if side is Side.USERS else self.items
+
+    def with_rows(self, side: Side, rows: NDArray[np.int64], vectors: Tensor) -> Self:
+        table = self.table(side).clone()
+        table[torch.from_numpy(rows)] = vectors.to(table.dtype)
+        return self.with_parameters({**self.parameters(), side.value: table})
+
+    def with_parameters(self, parameters: dict[str, Tensor]) -> Self:
+        return replace(self, **parameters)
+
+    def fresh(self, rng: np.random.Generator) -> Self:
+        tables = {side.value: _random_table(*self.table(side).shape, rng, self.dtype) for side in self.sides}
+        others = {
+            name: torch.ones_like(value) for name, value in self.parameters().items() if name not in tables
+        }
+        return self.with_parameters(tables | others)
+
+    def scores(self, users: NDArray[np.int64]) -> Tensor:
+        return self.users[torch.from_numpy(users)] @ self._weighed(self.items).T
+
+    def pair_scores(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Tensor:
+        seen = self._weighed(self.items)[torch.from_numpy(items.astype(np.int64))]
+        return (self.users[torch.from_numpy(users.astype(np.int64))] * seen).sum(1)
+
+    def row_problems(self, side: Side, data: Interactions) -> RidgeSide:
+        self.check_belongs(data)
+        weights = self.objective.weigh(data)
+        # w0 stands with the users' weights; as a factor of both terms it may stand with either.
+        missing = {key: torch.from_numpy(value).to(self.dtype) for key, value in weights.missing.items()}
+        return RidgeSide(
+            data=data.by(side),
+            fixed=self._weighed(self.table(side.other)).contiguous(),
+            missing_row=missing[side],
+            missing_column=missing[side.other],
+            l2=torch.from_numpy(weights.l2[side]).to(self.dtype),
+        )
+
+    def loss(self, data: Interactions) -> float:
+        self.check_belongs(data)
+        weights = self.objective.weigh(data)
+        by_user = data.by(Side.USERS)
+        seen = self._weighed(self.items)
+        positives = row_losses(
+            by_user.starts,
+            by_user.columns,
+            by_user.weights,
+            self.users.contiguous().numpy(),
+            seen.contiguous().numpy(),
+            weights.missing[Side.USERS],
+            weights.missing[Side.ITEMS],
+        ).sum()
+        users, items, seen = self.users.double(), self.items.double(), seen.double()
+        missing = {side: torch.from_numpy(values)[:, None] for side, values in weights.missing.items()}
+        everywhere = (
+            ((users * missing[Side.USERS]).T @ users) * ((seen * missing[Side.ITEMS]).T @ seen)
+        ).sum()
+        penalty = sum(
+            (torch.from_numpy(weights.l2[side]) * table.square().sum(1)).sum()
+            for side, table in ((Side.USERS, users), (Side.ITEMS, items))
+        )
+        return float(positives + everywhere + penalty)
+
+    def gradient_norm(self, data: Interactions) -> float:
+        model = self.with_parameters({name: value.double() for name, value in self.parameters().items()})
+        every_user = np.arange(self.n_users)
+        _, gradients = model.batch_gradients(every_user, data, self.objective.weigh(data))
+        return float(torch.sqrt(sum(gradients[side.value].square().sum() for side in self.sides)))  # type: ignore[arg-type]
+
+    def batch_gradients(
+        self, users: NDArray[np.int64], data: Interactions, weights: Weights
+    ) -> tuple[float, dict[str, Tensor]]:
+        """As in `Trainable`: a batch carries its users' penalties and its share, by number, of the items'."""
+        by_user = data.by(Side.USERS)
+        seen = self._weighed(self.items).contiguous()
+        missing = {key: torch.from_numpy(value).to(self.dtype) for key, value in weights.missing.items()}
+        l2 = {key: torch.from_numpy(value).to(self.dtype) for key, value in weights.l2.items()}
+        loss, of_users, of_seen = batch_gradients(
+            users,
+            by_user.starts,
+            by_user.columns,
+            by_user.weights,
+            self.users.numpy(),
+            seen.numpy(),
+            missing[Side.USERS].numpy(),
+            missing[Side.ITEMS].numpy(),
+        )
+        rows = torch.from_numpy(users)
+        own, share = self.users[rows], len(users) / self.n_users
+        # Missing entries: Σ_u m_u p_uᵀ G p_u with G = Σ_v b_v x_v x_vᵀ, the same as Σ_v b_v x_vᵀ S x_v.
+        gram = (seen * missing[Side.ITEMS][:, None]).T @ seen
+        weighed = own * missing[Side.USERS][rows][:, None]
+        spread = weighed.T @ own
+        own_penalty, item_penalty = (
+            l2[Side.USERS][rows][:, None] * own,
+            share * l2[Side.ITEMS][:, None] * self.items,
+        )
+        loss += float((gram * spread).sum() + (own_penalty * own).sum() + (item_penalty * self.items).sum())
+        table = torch.zeros_like(self.users)
+        table[rows] = torch.from_numpy(of_users) + 2 * (weighed @ gram + own_penalty)
+        of_seen = torch.from_numpy(of_seen).addmm_(seen * missing[Side.ITEMS][:, None], spread, alpha=2)
+        gradients = {Side.USERS.value: table, Side.ITEMS.value: self._weighed(of_seen) + 2 * item_penalty}
+        return loss, gradients | self._other_gradients((of_seen * self.items).sum(0))
+
+    def _other_gradients(self, of_h: Tensor) -> dict[str, Tensor]:
+        """The gradients of parameters that belong to no row, from that in h."""
+        del of_h
+        return {}
+
+    def without_empty_rows(self, data: Interactions) -> Self:
+        """The model with the rows that have no interactions at zero, where their minimum is."""
+        model = self
+        for side in self.sides:
+            empty = np.flatnonzero(data.by(side).counts == 0)
+            if len(empty):
+                model = model.with_rows(side, empty, torch.zeros(len(empty), self.dim, dtype=self.dtype))
+        return model
+
+    def check_belongs(self, data: Interactions) -> None:
+        """Raises unless the data has a row for each of the model's users and items."""
+        if (data.n_users, data.n_items) != (self.n_users, self.n_items):
+            raise MismatchError(
+                f"The model has {self.n_users} users and {self.n_items} items, the data {data.n_users} and "
+                f"{data.n_items}. Give the data the model was trained on, or what remained of it."
+            )
+
+
+def tables_for(
+    data: Interactions, dim: int, rng: np.random.Generator, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Random tables with a row for each user and item of `data`."""
+    if dim < 1:
+        raise SettingError(f"dim is {dim}; a whole number from 1 up is wanted.")
+    return _random_table(data.n_users, dim, rng, dtype), _random_table(data.n_items, dim, rng, dtype)
+
+
+def _random_table(rows: int, dim: int, rng: np.random.Generator, dtype: torch.dtype) -> Tensor:
+    values: NDArray[Any] = rng.normal(0, INITIAL_SCALE, (rows, dim))
+    return torch.from_numpy(values).to(dtype)

@@ -1,0 +1,223 @@
+"""A model as a folder: tensors, ids and a manifest with the digest of each file; never pickle.
+
+parameters.safetensors   `users` [n_users, dim], `items` [n_items, dim], and `h` [dim] for ENMF
+users.parquet            column `id` in row order, null where a whole id was forgotten
+items.parquet            the same for items
+manifest.json            format version, settings, SHA-256 of each file, digest of the data, and of each batch of
+                         requests that made the model its keyed digest and count: never an id
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from alteraser.data.files import atomic_folder
+from alteraser.data.interactions import Interactions, Vocabulary
+from alteraser.data.reading import Reading
+from alteraser.errors import AlteraserError, MismatchError, ModelFileError
+from alteraser.models.bilinear import Bilinear
+from alteraser.models.enmf import ENMF
+from alteraser.models.mf import MF
+from alteraser.models.objective import Objective
+
+FORMAT, VERSION = "alteraser-model", 1
+PARAMETERS, USERS, ITEMS, MANIFEST = (
+    "parameters.safetensors",
+    "users.parquet",
+    "items.parquet",
+    "manifest.json",
+)
+MODELS: dict[str, type[MF] | type[ENMF]] = {"mf": MF, "enmf": ENMF}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of requests that was forgotten: its keyed digest and the number of its distinct requests."""
+
+    digest: str
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel:
+    """A model with what its files say of it: whose rows it has, what it was trained on, which batches it forgot."""
+
+    model: MF | ENMF
+    user_vocabulary: Vocabulary
+    item_vocabulary: Vocabulary
+    reading: Reading
+    data_digest: str
+    erased: tuple[Batch, ...] = ()
+
+    @classmethod
+    def of(
+        cls, model: Bilinear, data: Interactions, *, reading: Reading, erased: tuple[Batch, ...] = ()
+    ) -> StoredModel:
+        """The model as trained on `data`, which was read as `reading` says (what is not recorded elsewhere)."""
+        model.check_belongs(data)
+        if not isinstance(model, MF | ENMF):
+            raise ModelFileError(f"A {type(model).__name__} came; {' or '.join(MODELS)} can be stored.")
+        return cls(model, data.user_vocabulary, data.item_vocabulary, reading, data.digest(), erased)
+
+    def aligned(self, data: Interactions) -> Interactions:
+        """`data` on the model's rows; raises unless it is what the model was trained on, or what remained of it."""
+        data = data.aligned(self.user_vocabulary, self.item_vocabulary)
+        if data.digest() != self.data_digest:
+            raise MismatchError(
+                "The data is not what this model was trained on (its digest differs from the manifest's). Give the file "
+                "it was trained on, read with the same options, or after a forgetting the remaining data it wrote."
+            )
+        return data
+
+
+def save_model(stored: StoredModel, path: str | Path, *, force: bool = False) -> None:
+    """Write the model's folder, whole or not at all."""
+    with atomic_folder(path, force=force) as folder:
+        safetensors.torch.save_file(_tensors(stored.model), folder / PARAMETERS)
+        for name, vocabulary in ((USERS, stored.user_vocabulary), (ITEMS, stored.item_vocabulary)):
+            pl.DataFrame({"id": vocabulary.ids}).write_parquet(folder / name)
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "model": _name(stored.model),
+            "settings": {"dim": stored.model.dim, **stored.model.objective.to_dict()},
+            "files": {name: _sha256((folder / name).read_bytes()) for name in (PARAMETERS, USERS, ITEMS)},
+            "data": {"sha256": stored.data_digest, "reading": stored.reading.to_dict()},
+            "requests": [{"hmac_sha256": batch.digest, "count": batch.count} for batch in stored.erased],
+        }
+        text = json.dumps(manifest | {"sha256": _manifest_digest(manifest)}, indent=2)
+        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def load_model(path: str | Path) -> StoredModel:
+    """The model in a folder; every file is checked against the manifest before anything is made of it."""
+    folder = Path(path)
+    manifest = _read_manifest(folder)
+    files = {name: _read_checked(folder, name, digest) for name, digest in manifest["files"].items()}
+    try:
+        settings = dict(manifest["settings"])
+        dim = settings.pop("dim")
+        stored = StoredModel(
+            model=_model(manifest["model"], safetensors.torch.load(files[PARAMETERS]), Objective(**settings)),
+            user_vocabulary=_vocabulary(files[USERS]),
+            item_vocabulary=_vocabulary(files[ITEMS]),
+            reading=Reading.from_dict(manifest["data"]["reading"]),
+            data_digest=str(manifest["data"]["sha256"]),
+            erased=tuple(
+                Batch(str(each["hmac_sha256"]), int(each["count"])) for each in manifest["requests"]
+            ),
+        )
+    except (KeyError, TypeError, ValueError, safetensors.SafetensorError, pl.exceptions.PolarsError) as error:
+        if isinstance(error, AlteraserError):
+            raise
+        raise ModelFileError(
+            f"{folder} is not a whole model ({type(error).__name__} while reading it). Take it from a backup or train "
+            f"it again."
+        ) from None
+    sizes = (stored.model.n_users, stored.model.n_items, stored.model.dim)
+    if sizes != (len(stored.user_vocabulary), len(stored.item_vocabulary), dim):
+        raise ModelFileError(
+            f"{folder}: the tables and the lists of ids differ in size. Take it from a backup."
+        )
+    return stored
+
+
+def _tensors(model: MF | ENMF) -> dict[str, Tensor]:
+    tensors = {"users": model.users, "items": model.items}
+    if isinstance(model, ENMF):
+        tensors["h"] = model.h
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise ModelFileError(
+                f"The model's table {name!r} holds numbers that are not finite; it is not written."
+            )
+    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+
+
+def _model(name: str, tensors: dict[str, Tensor], objective: Objective) -> MF | ENMF:
+    kind = MODELS.get(name)
+    wanted = {MF: {"users", "items"}, ENMF: {"users", "items", "h"}}
+    if kind is None or set(tensors) != wanted[kind]:
+        raise ModelFileError(
+            f"A model {name!r} with tensors {', '.join(sorted(tensors))} came; known are mf (users, items) and enmf "
+            f"(users, items, h). A newer version of alteraser may be needed."
+        )
+    for which, tensor in tensors.items():
+        if not (tensor.is_floating_point() and torch.isfinite(tensor).all()):
+            raise ModelFileError(
+                f"The tensor {which!r} holds numbers that are not finite. Take the model from a backup."
+            )
+    others = {"eta": tensors["h"]} if "h" in tensors else {}
+    return kind(users=tensors["users"], items=tensors["items"], objective=objective, **others)
+
+
+def _name(model: MF | ENMF) -> str:
+    return next(name for name, kind in MODELS.items() if isinstance(model, kind))
+
+
+def _vocabulary(content: bytes) -> Vocabulary:
+    return Vocabulary(pl.read_parquet(io.BytesIO(content), columns=["id"])["id"])
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+    except OSError as error:
+        raise ModelFileError(
+            f"{folder} is not a model: {MANIFEST} could not be read ({error.strerror}). Give the folder that "
+            f"`alteraser train` or `forget` wrote."
+        ) from None
+    except ValueError:
+        raise ModelFileError(
+            f"{folder / MANIFEST} is damaged: it is not JSON. Take the model from a backup."
+        ) from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ModelFileError(f"{folder / MANIFEST} does not describe an alteraser model.")
+    if manifest.get("version") != VERSION:
+        raise ModelFileError(
+            f"{folder} has format version {manifest.get('version')!r}; this alteraser reads version {VERSION}. Use the "
+            f"version that wrote it, or train the model again."
+        )
+    if manifest.pop("sha256", None) != _manifest_digest(manifest):
+        raise ModelFileError(
+            f"{folder / MANIFEST} was changed after it was written. Take the model from a backup."
+        )
+    if set(manifest.get("files", ())) != {PARAMETERS, USERS, ITEMS}:
+        raise ModelFileError(
+            f"{folder / MANIFEST} does not name the files {PARAMETERS}, {USERS} and {ITEMS}."
+        )
+    return manifest
+
+
+def _read_checked(folder: Path, name: str, digest: str) -> bytes:
+    try:
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise ModelFileError(
+            f"{folder / name} could not be read ({error.strerror}). Take the model from a backup."
+        ) from None
+    if _sha256(content) != digest:
+        raise ModelFileError(
+            f"{folder / name} is damaged or belongs to another model: its SHA-256 differs from the manifest's. Take the "
+            f"model from a backup or train it again."
+        )
+    return content
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _manifest_digest(manifest: dict[str, Any]) -> str:
+    return _sha256(json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode())

@@ -1,0 +1,48 @@
+"""Matrix factorisation: ŷ_uv = p_u · q_v."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alteraser.data.interactions import Interactions
+from alteraser.models.bilinear import Bilinear, tables_for
+from alteraser.models.objective import Objective
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MF(Bilinear):
+    """Every dimension weighs the same."""
+
+    @classmethod
+    def sized_for(
+        cls,
+        data: Interactions,
+        *,
+        dim: int = 64,
+        objective: Objective | None = None,
+        rng: np.random.Generator,
+        dtype: torch.dtype = torch.float32,
+    ) -> Self:
+        """An untrained model with a random row for each user and item of `data`."""
+        return cls(*tables_for(data, dim, rng, dtype), (objective or Objective()).scaled_to(data))
+
+    @property
+    def h(self) -> Tensor:
+        return torch.ones(self.dim, dtype=self.dtype)
+
+    def _weighed(self, table: Tensor) -> Tensor:
+        return table
+
+    def parameters(self) -> dict[str, Tensor]:
+        return {"users": self.users, "items": self.items}
+
+    def with_other_parameters_solved(self, data: Interactions) -> Self:
+        """Itself: there are no others."""
+        del data
+        return self

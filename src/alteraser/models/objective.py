@@ -1,0 +1,81 @@
+"""The objective shared by the quadratic family: how positives, missing entries and norms are weighted.
+
+L = Σ_{(u,v)∈R} w_uv (1 − ŷ_uv)²  +  w0 Σ_{(u,v)∉R} a_u b_v ŷ_uv²  +  Σ_u λ_u ‖p_u‖² + Σ_v λ_v ‖q_v‖²
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.errors import SettingError
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What the objective says of one data set: of each row, its weight in a missing entry and its penalty."""
+
+    missing: dict[Side, NDArray[np.float64]]  # w0·a_u of users, b_v of items
+    l2: dict[Side, NDArray[np.float64]]  # λ_u, λ_v
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Settings of L. Weights follow the counts of the data at hand, so that nothing forgotten survives in them.
+
+    a_u = (|R_u| / mean_user_count)^user_activity, b_v = (|R_v| / mean_item_count)^item_popularity: with exponents 0
+    all missing entries weigh w0. λ_u = l2·(|R_u| + w0·n_items)^l2_scaling, λ_v alike: 0 is plain L2.
+    """
+
+    w0: float = 0.3
+    l2: float = 0.01
+    l2_scaling: float = 1.0
+    user_activity: float = 0.0
+    item_popularity: float = 0.0
+    mean_user_count: float = 1.0
+    mean_item_count: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+                raise SettingError(f"{field.name} is {value!r}; a finite number from 0 up is wanted.")
+        if self.l2 == 0:
+            raise SettingError(
+                "l2 is 0; a number above 0 is wanted, or rows with few interactions have no single answer."
+            )
+        if self.mean_user_count == 0 or self.mean_item_count == 0:
+            raise SettingError(
+                "A mean count is 0; the mean number of interactions of the training data is wanted."
+            )
+
+    def scaled_to(self, data: Interactions) -> Self:
+        """The same settings with the mean counts of `data`; they stay constants when data is later deleted."""
+        entries = data.by(Side.USERS).n_entries
+        return replace(
+            self,
+            mean_user_count=entries / len(data.by(Side.USERS).occupied),
+            mean_item_count=entries / len(data.by(Side.ITEMS).occupied),
+        )
+
+    def weigh(self, data: Interactions) -> Weights:
+        """The weights of every row of `data`."""
+        users, items = data.by(Side.USERS).counts, data.by(Side.ITEMS).counts
+        return Weights(
+            missing={
+                Side.USERS: self.w0 * (users / self.mean_user_count) ** self.user_activity,
+                Side.ITEMS: (items / self.mean_item_count) ** self.item_popularity,
+            },
+            l2={
+                Side.USERS: self.l2 * (users + self.w0 * data.n_items) ** self.l2_scaling,
+                Side.ITEMS: self.l2 * (items + self.w0 * data.n_users) ** self.l2_scaling,
+            },
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)

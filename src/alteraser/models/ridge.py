@@ -1,0 +1,186 @@
+"""The row problems of the quadratic family: with the other side fixed, each row is a ridge regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from alteraser.data.interactions import CSR
+from alteraser.errors import ModelError
+from alteraser.kernels.entries import entry_scores, entry_sums
+from alteraser.kernels.rows import solve_rows
+from alteraser.optim.problem import RowProblem
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeSide:
+    """All row problems of one side while `fixed`, the other side's vectors as scores see them, stays as it is."""
+
+    data: CSR
+    fixed: Tensor  # [n_columns, d]
+    missing_row: Tensor  # [n_rows]
+    missing_column: Tensor  # [n_columns]
+    l2: Tensor  # [n_rows]
+
+    @cached_property
+    def gram(self) -> Tensor:
+        """Σ_c m_c x_c x_cᵀ over all columns, [d, d]."""
+        return (self.fixed * self.missing_column[:, None]).T @ self.fixed
+
+    def block(self, rows: NDArray[np.int64]) -> RidgeRows:
+        return RidgeRows(self, rows)
+
+    def to(self, dtype: torch.dtype) -> RidgeSide:
+        return RidgeSide(
+            self.data,
+            self.fixed.to(dtype),
+            self.missing_row.to(dtype),
+            self.missing_column.to(dtype),
+            self.l2.to(dtype),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeRows(RowProblem):
+    """A block of rows of a side. Function i, of the vector y of row i, is the part of L in which y occurs:
+
+    Σ_c w_c (1 − y·x_c)² − m_r m_c (y·x_c)²  over the row's entries,  + m_r yᵀ·gram·y + l2_r ‖y‖²
+    """
+
+    side: RidgeSide
+    rows: NDArray[np.int64]
+
+    def value(self, x: Tensor) -> Tensor:
+        side, (weights, lift, owner) = self.side, self._entries
+        score = _Scores.apply(x, self)
+        of_entries = weights - 2 * weights * score + lift * score**2
+        entries = torch.zeros(len(x), dtype=x.dtype).index_add(0, owner, of_entries)
+        rows = torch.from_numpy(self.rows)
+        missing = side.missing_row[rows] * ((x @ side.gram) * x).sum(1)
+        return entries + missing + side.l2[rows] * x.square().sum(1)
+
+    def hessian(self, x: Tensor) -> Tensor:
+        """2A of each row, whatever x is."""
+        side, (_, lift, owner) = self.side, self._entries
+        rows = torch.from_numpy(self.rows)
+        vectors = side.fixed[self._columns]
+        matrix = side.missing_row[rows, None, None] * side.gram + side.l2[rows, None, None] * torch.eye(
+            x.shape[1], dtype=x.dtype
+        )
+        for start in range(
+            0, len(owner), 4096
+        ):  # outer products of a slice of entries at a time: d² numbers each
+            part = slice(start, start + 4096)
+            outer = (lift[part, None] * vectors[part])[:, :, None] * vectors[part][:, None, :]
+            matrix = matrix.index_add(0, owner[part], outer)
+        return 2 * matrix
+
+    def minimum(self) -> Tensor:
+        """A⁻¹ Σ_c w_c x_c of each row by the fused kernel; rows it cannot factorise again in double precision."""
+        vectors, solved = self._solve()
+        if not solved.all():
+            failed = np.flatnonzero(~solved)
+            again, solved = RidgeRows(self.side.to(torch.float64), self.rows[failed])._solve()
+            if not solved.all():
+                raise ModelError(
+                    f"{int((~solved).sum())} of {len(self.rows)} rows have no single answer in double precision. "
+                    f"Raise l2 and train again."
+                )
+            vectors[failed] = again
+        return torch.from_numpy(vectors)
+
+    def _solve(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        side = self.side
+        return solve_rows(
+            self.rows,
+            side.data.starts,
+            side.data.columns,
+            side.data.weights,
+            fixed=side.fixed.numpy(),
+            gram=side.gram.numpy(),
+            missing_row=side.missing_row.numpy(),
+            missing_column=side.missing_column.numpy(),
+            ridge=side.l2.numpy(),
+        )
+
+    @cached_property
+    def _first(self) -> NDArray[np.int64]:
+        """Where each row's entries begin when the block's entries stand one after another; the last is their number."""
+        starts = self.side.data.starts
+        return np.concatenate([[0], np.cumsum(starts[self.rows + 1] - starts[self.rows])])
+
+    @cached_property
+    def _columns(self) -> Tensor:
+        counts = np.diff(self._first)
+        shift = np.repeat(self.side.data.starts[self.rows] - self._first[:-1], counts)
+        return torch.from_numpy(self.side.data.columns[np.arange(self._first[-1]) + shift]).long()
+
+    @cached_property
+    def _entries(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of each entry of the block: its weight w, its lift w − m_r m_c over a missing entry, its row in the block."""
+        side, counts = self.side, np.diff(self._first)
+        owner = torch.from_numpy(np.repeat(np.arange(len(self.rows)), counts))
+        place = np.arange(self._first[-1]) + np.repeat(side.data.starts[self.rows] - self._first[:-1], counts)
+        weights = torch.from_numpy(side.data.weights[place]).to(side.fixed.dtype)
+        missing = side.missing_row[torch.from_numpy(self.rows)][owner] * side.missing_column[self._columns]
+        return weights, weights - missing, owner
+
+    def scores_of(self, vectors: Tensor) -> Tensor:
+        """y·x_c of every entry of the block."""
+        scores = torch.empty(int(self._first[-1]), dtype=vectors.dtype)
+        data, fixed = self.side.data, self.side.fixed.numpy()
+        entry_scores(
+            self.rows,
+            self._first,
+            data.starts,
+            data.columns,
+            vectors.contiguous().numpy(),
+            fixed,
+            scores.numpy(),
+        )
+        return scores
+
+    def sums_of(self, values: Tensor) -> Tensor:
+        """Σ_c value_c x_c of every row of the block: the transpose of `scores_of`."""
+        sums = torch.empty(len(self.rows), self.side.fixed.shape[1], dtype=values.dtype)
+        data, fixed = self.side.data, self.side.fixed.numpy()
+        entry_sums(
+            self.rows,
+            self._first,
+            data.starts,
+            data.columns,
+            values.contiguous().numpy(),
+            fixed,
+            sums.numpy(),
+        )
+        return sums
+
+
+class _Scores(torch.autograd.Function):
+    """`scores_of` for autograd: linear, so its derivative is its transpose and the derivative of that is itself."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, rows: RidgeRows) -> Tensor:
+        ctx.rows = rows
+        return rows.scores_of(vectors.detach())
+
+    @staticmethod
+    def backward(ctx: Any, values: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return _Sums.apply(values, ctx.rows), None
+
+
+class _Sums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, rows: RidgeRows) -> Tensor:
+        ctx.rows = rows
+        return rows.sums_of(values.detach())
+
+    @staticmethod
+    def backward(ctx: Any, vectors: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return _Scores.apply(vectors, ctx.rows), None

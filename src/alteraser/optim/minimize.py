@@ -1,0 +1,58 @@
+"""The one loop that every solver runs in, and what comes out of it. Failures are values, not exceptions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from alteraser.optim.problem import RowProblem
+
+
+class Status(Enum):
+    """How an iteration ended."""
+
+    CONVERGED = "converged"
+    MAX_STEPS = "max_steps"
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The rows a solver arrived at, [B, d], how it ended and after how many steps."""
+
+    value: Tensor
+    status: Status
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Where a step led, what the solver wants to remember, and whether it is there."""
+
+    x: Tensor
+    memory: Any
+    converged: bool
+
+
+class Solver(Protocol):
+    """One way to answer a block of row problems; its settings are its fields."""
+
+    @property
+    def max_steps(self) -> int: ...
+
+    def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
+        """One step from x; `memory` is None the first time, then what the step before returned."""
+        ...
+
+
+def minimize(problem: RowProblem, start: Tensor, *, solver: Solver) -> Solution:
+    """The block's minimum as far as the solver gets within its own `max_steps`."""
+    x, memory = start, None
+    for steps in range(1, solver.max_steps + 1):
+        step = solver.step(problem, x, memory)
+        x, memory = step.x, step.memory
+        if step.converged:
+            return Solution(x, Status.CONVERGED, steps)
+    return Solution(x, Status.MAX_STEPS, solver.max_steps)

@@ -1,0 +1,50 @@
+"""Newton's method on a block of rows, assembled from a linear solver, a search and a damping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alteraser.optim.damping import Damping, LevenbergMarquardt, Undamped
+from alteraser.optim.linear import CG, Cholesky, Linear
+from alteraser.optim.minimize import Step
+from alteraser.optim.problem import RowProblem
+from alteraser.optim.search import Backtracking, FullStep, Search
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Converged when the step at hand promises every row a fall below `tolerance` of its value."""
+
+    linear: Linear
+    search: Search
+    damping: Damping = Undamped()
+    tolerance: float = 1e-10
+    max_steps: int = 20
+
+    def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
+        # A full, undamped step on a quadratic is its minimum, which the problem may know without a stored Hessian.
+        plain = (self.linear, self.search, self.damping) == (Cholesky(), FullStep(), Undamped())
+        if plain and (exact := problem.minimum()) is not None:
+            return Step(exact, memory, converged=True)
+        here = problem.expand(x)
+        damping = self.damping.first(here) if memory is None else memory
+        direction = self.linear.direction(problem, x, here, damping)
+        predicted = -(here.gradient * direction).sum(1) / 2
+        length = self.search.length(problem, x, here, direction)
+        reached = x + length[:, None] * direction
+        actual = here.value - problem.value(reached).detach()
+        # Below the rounding of the value the two cannot be told apart: the promise counts as kept.
+        visible = predicted > 32 * torch.finfo(x.dtype).eps * here.value.abs()
+        damping = self.damping.next(
+            damping, predicted=predicted, actual=torch.where(visible, actual, predicted)
+        )
+        promised = predicted <= self.tolerance * (1 + here.value.abs())
+        return Step(reached, damping, converged=bool(promised.all()))
+
+
+ah_newton = Newton(linear=Cholesky(), search=FullStep())
+hf_newton = Newton(linear=CG(), search=Backtracking(), damping=LevenbergMarquardt())

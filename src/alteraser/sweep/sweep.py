@@ -1,0 +1,120 @@
+"""One alternating pass, shared by ALS training and AltEraser: an erase pass is an ALS epoch over fewer rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.errors import SettingError
+from alteraser.models.base import Factored, RowProblems
+from alteraser.optim.minimize import Solver, minimize
+from alteraser.sweep.executors import Executor, Serial
+
+Model = TypeVar("Model", bound=Factored)
+Progress = Callable[[int, int, float], None]
+"""Called after each pass or epoch with how many are done, how many there are at most, and the loss."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows a pass visits on each side."""
+
+    by_side: dict[Side, NDArray[np.int64]]
+
+    @classmethod
+    def occupied(cls, data: Interactions) -> Self:
+        """Every user and item that has interactions in `data`."""
+        return cls({side: data.by(side).occupied for side in Side})
+
+    def of(self, side: Side) -> NDArray[np.int64]:
+        return self.by_side[side]
+
+    def blocks(self, side: Side, block_rows: int) -> Iterator[NDArray[np.int64]]:
+        rows = self.of(side)
+        for start in range(0, len(rows), block_rows):
+            yield rows[start : start + block_rows]
+
+    def __len__(self) -> int:
+        return sum(len(rows) for rows in self.by_side.values())
+
+
+@dataclass(frozen=True)
+class Sweeper:
+    """How a pass is made: the solver for a block of rows, the rows in a block, where blocks run, and Φ or not."""
+
+    solver: Solver
+    block_rows: int = 4096
+    executor: Executor = Serial()
+    solve_others: bool = False
+
+    def __post_init__(self) -> None:
+        if self.block_rows < 1:
+            raise SettingError(f"block_rows is {self.block_rows}; a whole number from 1 up is wanted.")
+
+    def sweep(self, model: Model, data: Interactions, rows: Rows) -> Model:
+        """One pass: each side in turn while the others are fixed, users first, then items; then Φ if asked."""
+        for side in model.sides:
+            model = self.half(model, data, rows, side)
+        return model.with_other_parameters_solved(data) if self.solve_others else model
+
+    def half(self, model: Model, data: Interactions, rows: Rows, side: Side) -> Model:
+        """The rows of one side at their minimum, all else fixed; a row without interactions becomes zero."""
+        if len(rows.of(side)) == 0:
+            return model
+        problems, table = model.row_problems(side, data), model.table(side)
+        solve = partial(_solve_block, problems, table, data.by(side).counts, self.solver)
+        solved = list(self.executor.map(solve, rows.blocks(side, self.block_rows)))
+        return model.with_rows(side, rows.of(side), torch.cat(solved))
+
+
+@dataclass(frozen=True, eq=False)
+class Passes(Generic[Model]):
+    """Where repeated passes led, the loss before the first and after each, and whether they met the tolerance."""
+
+    model: Model
+    losses: list[float]
+    converged: bool
+
+    @property
+    def n_passes(self) -> int:
+        return len(self.losses) - 1
+
+
+def repeat(
+    sweeper: Sweeper,
+    model: Model,
+    data: Interactions,
+    *,
+    max_passes: int,
+    tolerance: float,
+    progress: Progress | None = None,
+) -> Passes[Model]:
+    """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`."""
+    if max_passes < 0 or not tolerance >= 0:
+        raise SettingError(f"max_passes is {max_passes} and tolerance {tolerance}; both must be 0 or more.")
+    rows = Rows.occupied(data)
+    losses = [model.loss(data)]
+    for done in range(1, max_passes + 1):
+        model = sweeper.sweep(model, data, rows)
+        losses.append(model.loss(data))
+        if progress is not None:
+            progress(done, max_passes, losses[-1])
+        if losses[-2] - losses[-1] < tolerance * losses[-2]:
+            return Passes(model, losses, converged=True)
+    return Passes(model, losses, converged=False)
+
+
+def _solve_block(
+    problems: RowProblems, table: Tensor, counts: NDArray[np.int64], solver: Solver, rows: NDArray[np.int64]
+) -> Tensor:
+    solved = minimize(problems.block(rows), table[torch.from_numpy(rows)], solver=solver).value
+    # The minimum of an empty row is zero exactly, and nothing of a forgotten row may be left by an inexact solver.
+    return solved * torch.from_numpy(counts[rows] > 0)[:, None]

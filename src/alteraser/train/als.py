@@ -1,0 +1,39 @@
+"""Alternating least squares: the erase pass over all rows, repeated to a tolerance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alteraser.data.interactions import Interactions
+from alteraser.optim.minimize import Solver
+from alteraser.optim.newton import ah_newton
+from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, repeat
+from alteraser.train.base import Training
+
+
+@dataclass(frozen=True)
+class ALS:
+    """Stops when a pass lowers the loss by less than `tolerance` of it; nothing in it is random."""
+
+    max_passes: int = 200
+    tolerance: float = 1e-5
+    solver: Solver = ah_newton
+    solve_others: bool = False
+
+    def train(
+        self, model: Model, data: Interactions, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Training[Model]:
+        del rng
+        sweeper = Sweeper(self.solver, solve_others=self.solve_others)
+        passes = repeat(
+            sweeper,
+            model.without_empty_rows(data),
+            data,
+            max_passes=self.max_passes,
+            tolerance=self.tolerance,
+            progress=progress,
+        )
+        visited = passes.n_passes * len(Rows.occupied(data))
+        return Training(passes.model, passes.losses[1:], passes.converged, visited)

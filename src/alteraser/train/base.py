@@ -1,0 +1,31 @@
+"""What training is: a model and data in, a trained model and its history out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Protocol
+
+import numpy as np
+
+from alteraser.data.interactions import Interactions
+from alteraser.sweep.sweep import Model, Progress
+
+
+@dataclass(frozen=True, eq=False)
+class Training(Generic[Model]):
+    """A trained model; the loss after each pass or epoch; whether the stopping rule was met; rows visited."""
+
+    model: Model
+    losses: list[float]
+    converged: bool
+    rows_visited: int
+
+
+class Trainer(Protocol):
+    """One way to train; its settings are its fields."""
+
+    def train(
+        self, model: Model, data: Interactions, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Training[Model]:
+        """Trained from where `model` stands; `rng` draws what is random in training itself, as the order of batches."""
+        ...

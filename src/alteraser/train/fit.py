@@ -1,0 +1,22 @@
+"""`fit`: train a model on data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alteraser.data.interactions import Interactions
+from alteraser.sweep.sweep import Model, Progress
+from alteraser.train.als import ALS
+from alteraser.train.base import Trainer, Training
+
+
+def fit(
+    model: Model,
+    data: Interactions,
+    *,
+    trainer: Trainer | None = None,
+    rng: np.random.Generator | None = None,
+    progress: Progress | None = None,
+) -> Training[Model]:
+    """The model trained on `data`, by ALS unless another trainer is given; `rng` is needed where training is random."""
+    return (trainer or ALS()).train(model, data, rng=rng or np.random.default_rng(0), progress=progress)

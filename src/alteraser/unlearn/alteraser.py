@@ -1,0 +1,58 @@
+"""AltEraser, Algorithm 1 of "Forgetting Fast in Recommender Systems" (RecSys 2022)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alteraser.data.interactions import Interactions
+from alteraser.data.requests import Missing, Requests
+from alteraser.optim.minimize import Solver
+from alteraser.optim.newton import ah_newton
+from alteraser.sweep.executors import Executor, Serial
+from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, repeat
+from alteraser.train.base import Training
+from alteraser.unlearn.base import Outcome, forget_by
+
+
+@dataclass(frozen=True)
+class AltEraser:
+    """One pass over the forgetting users and items, then passes over all until the stopping rule.
+
+    `max_passes` counts the passes over all; with 0 only the forgetting rows are solved anew. They end when a pass
+    lowers the loss on the remaining data by less than `tolerance` of it. `solve_others` adds the step for Φ (here h).
+    """
+
+    solver: Solver = ah_newton
+    max_passes: int = 16
+    tolerance: float = 1e-4
+    block_rows: int = 4096
+    executor: Executor = Serial()
+    solve_others: bool = False
+
+    def forget(
+        self,
+        original: Model,
+        full: Interactions,
+        requested: Requests,
+        *,
+        missing: Missing = "error",
+        progress: Progress | None = None,
+    ) -> Outcome[Model]:
+        """The original made to forget what is requested, without starting anew."""
+
+        def erase(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
+            sweeper = Sweeper(self.solver, self.block_rows, self.executor, self.solve_others)
+            rows = Rows.occupied(forget)
+            model = sweeper.sweep(model, remain, rows)
+            passes = repeat(
+                sweeper,
+                model,
+                remain,
+                max_passes=self.max_passes,
+                tolerance=self.tolerance,
+                progress=progress,
+            )
+            visited = len(rows) + passes.n_passes * len(Rows.occupied(remain))
+            return Training(passes.model, passes.losses, passes.converged, visited)
+
+        return forget_by(erase, original, full, requested, missing=missing)

@@ -1,0 +1,83 @@
+"""What unlearning is: an original model, the full data and requests in; a model of the remaining data out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol
+
+from alteraser.data.interactions import Interactions
+from alteraser.data.requests import Match, Missing, Requests
+from alteraser.sweep.sweep import Model, Progress
+from alteraser.train.base import Training
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """What forgetting took and what it achieved on the remaining data.
+
+    `seconds` run from the request to the new tables in memory, indexing included; measuring is left out.
+    """
+
+    seconds: float
+    passes: int
+    rows_visited: int
+    losses: list[float]
+    loss_before: float
+    loss_after: float
+    gradient_before: float
+    gradient_after: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome(Generic[Model]):
+    """The model that has forgotten, the data that remains (wholly forgotten ids are tombstones), what matched, the cost."""
+
+    model: Model
+    remain: Interactions
+    match: Match
+    cost: Cost
+    converged: bool
+
+
+class Unlearner(Protocol):
+    """One way to make a model forget; its settings are its fields."""
+
+    def forget(
+        self,
+        original: Model,
+        full: Interactions,
+        requested: Requests,
+        *,
+        missing: Missing = "error",
+        progress: Progress | None = None,
+    ) -> Outcome[Model]: ...
+
+
+def forget_by(
+    work: Callable[[Model, Interactions, Interactions], Training[Model]],
+    original: Model,
+    full: Interactions,
+    requested: Requests,
+    *,
+    missing: Missing,
+) -> Outcome[Model]:
+    """The outcome of `work(original, forget, remain)`, timed and measured the same way for every unlearner."""
+    original.check_belongs(full)
+    began = time.perf_counter()
+    match = requested.match(full, missing=missing)
+    remain = full.without(match.mask)
+    training = work(original, full.only(match.mask), remain)
+    seconds = time.perf_counter() - began
+    cost = Cost(
+        seconds=seconds,
+        passes=len(training.losses),
+        rows_visited=training.rows_visited,
+        losses=training.losses,
+        loss_before=original.loss(remain),
+        loss_after=training.model.loss(remain),
+        gradient_before=original.gradient_norm(remain),
+        gradient_after=training.model.gradient_norm(remain),
+    )
+    return Outcome(training.model, remain.with_tombstones(full), match, cost, training.converged)

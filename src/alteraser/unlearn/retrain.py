@@ -1,0 +1,65 @@
+"""The two ways that need no new idea: train again from nothing, or from the original."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alteraser.data.interactions import Interactions
+from alteraser.data.requests import Missing, Requests
+from alteraser.sweep.sweep import Model, Progress
+from alteraser.train.adamw import AdamW
+from alteraser.train.als import ALS
+from alteraser.train.base import Trainer, Training
+from alteraser.unlearn.base import Outcome, forget_by
+
+
+@dataclass(frozen=True)
+class Retrain:
+    """Trains from new random rows on the remaining data: the gold standard, and what is too slow."""
+
+    rng: np.random.Generator
+    trainer: Trainer = ALS()
+
+    def forget(
+        self,
+        original: Model,
+        full: Interactions,
+        requested: Requests,
+        *,
+        missing: Missing = "error",
+        progress: Progress | None = None,
+    ) -> Outcome[Model]:
+        """A model of the original's settings that never saw what is requested."""
+
+        def retrain(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
+            del forget
+            return self.trainer.train(model.fresh(self.rng), remain, rng=self.rng, progress=progress)
+
+        return forget_by(retrain, original, full, requested, missing=missing)
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Trains on from the original on the remaining data, with AdamW unless another trainer is given."""
+
+    rng: np.random.Generator
+    trainer: Trainer = AdamW()
+
+    def forget(
+        self,
+        original: Model,
+        full: Interactions,
+        requested: Requests,
+        *,
+        missing: Missing = "error",
+        progress: Progress | None = None,
+    ) -> Outcome[Model]:
+        """The original, trained on without what is requested."""
+
+        def train_on(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
+            del forget
+            return self.trainer.train(model, remain, rng=self.rng, progress=progress)
+
+        return forget_by(train_on, original, full, requested, missing=missing)
