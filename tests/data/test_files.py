@@ -1,0 +1,277 @@
+"""Files read back as they were written, refuse what cannot be read, and are never left half-written."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alteraser.data.files import atomic_file, atomic_folder, read_interactions, write_interactions
+from alteraser.data.interactions import Interactions
+from alteraser.errors import ColumnError, DataError, OutputExists, WriteError
+
+TEXT = "user_id,item_id,score,when\n1,007,2.5,2024-01-01\n2,8,1,2024-01-02T10:00:00Z\n"
+
+
+def test_a_csv_keeps_ids_that_are_not_plain_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(TEXT)
+    data = read_interactions(path, weight="score", time="when")
+    assert data.to_frame().rows() == [
+        (1, "007", 2.5, datetime(2024, 1, 1)),
+        (2, "8", 1.0, datetime(2024, 1, 2, 10)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("data.CSV", TEXT.encode()),
+        ("data.csv", b"\xef\xbb\xbf" + TEXT.encode()),
+        ("data.csv", TEXT.replace("\n", "\r\n").encode()),
+        ("data.csv", TEXT.encode() + b"\n\n"),
+        ("data.csv.gz", gzip.compress(TEXT.encode())),
+        ("data.tsv", TEXT.replace(",", "\t").encode()),
+        ("data.tsv.gz", gzip.compress(TEXT.replace(",", "\t").encode())),
+    ],
+)
+def test_the_forms_of_a_text_file_read_the_same(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert read_interactions(path).to_frame().rows() == [(1, "007"), (2, "8")]
+
+
+def test_recbole_files_lose_the_types_in_their_header(tmp_path: Path) -> None:
+    path = tmp_path / "ml.inter"
+    path.write_text(
+        'user_id:token\titem_id:token\trating:float\ttimestamp:float\n1\t"5\t3\t88\n2\t6\t4\t99.5\n'
+    )
+    plain = read_interactions(path)
+    assert plain.to_frame().columns == ["user_id", "item_id"]
+    data = read_interactions(path, weight="rating", time="timestamp", min_rating=3.5)
+    assert data.to_frame().rows() == [(2, "6", 4.0, 99.5)]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_what_is_written_reads_back(tmp_path: Path, name: str) -> None:
+    data = Interactions.from_columns(
+        pl.Series(["ann", 'b"o,b', "ann"]),
+        pl.Series([3, 1, 3]),
+        pl.Series([0.5, 1.0, 0.1]),
+        pl.Series([datetime(2024, 1, 1, 12, 0, 0, 5), None, datetime(2023, 1, 1)]),
+    )
+    write_interactions(data, tmp_path / name)
+    back = read_interactions(tmp_path / name, weight="weight", time="time")
+    assert back.to_frame().equals(data.to_frame())
+    assert back.digest() == data.digest()
+
+
+@given(st.lists(st.tuples(st.text(min_size=1, max_size=5), st.integers()), min_size=1, max_size=8))
+def test_any_ids_survive_a_csv(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("ids") / "data.csv"
+    data = Interactions.from_columns(pl.Series([u for u, _ in pairs]), pl.Series([str(i) for _, i in pairs]))
+    write_interactions(data, path)
+    assert read_interactions(path).digest() == data.digest()
+
+
+def write_nothing(path: Path) -> None:
+    path.touch()
+
+
+def write_header(path: Path) -> None:
+    path.write_text("user_id,item_id\n")
+
+
+def write_ragged(path: Path) -> None:
+    path.write_text("user_id,item_id\nalice,2,3\n")
+
+
+def write_latin(path: Path) -> None:
+    path.write_bytes(b"user_id,item_id\nal\xefce,2\n")
+
+
+def write_unclosed(path: Path) -> None:
+    path.write_text('user_id,item_id\n"alice,2\n')
+
+
+def write_blank_id(path: Path) -> None:
+    path.write_text("user_id,item_id\nalice,1\n,2\n")
+
+
+def write_words(path: Path) -> None:
+    path.write_text("user_id,item_id,weight\nalice,1,secret\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "message"),
+    [
+        ("a.csv", write_nothing, "is empty"),
+        ("a.parquet", write_nothing, "is empty"),
+        ("a.csv", write_header, "holds no interactions"),
+        ("a.csv", write_ragged, "could not be read as .csv"),
+        ("a.csv", write_latin, "UTF-8"),
+        ("a.csv", write_unclosed, "could not be read as .csv"),
+        ("a.csv", write_blank_id, "1 of 2 user ids are null.*data row 2"),
+        ("a.parquet", write_header, "could not be read as .parquet"),
+        ("a.csv.gz", write_header, "(?s)."),
+        ("a.xlsx", write_header, "ending that is not known.*csv"),
+        ("a.csv", Path.mkdir, "could not be opened"),
+    ],
+)
+def test_what_cannot_be_read_is_told_without_its_content(
+    tmp_path: Path, name: str, write: Callable[[Path], None], message: str
+) -> None:
+    path = tmp_path / name
+    write(path)
+    with pytest.raises(DataError, match=message) as caught:
+        read_interactions(path)
+    assert "alice" not in str(caught.value)
+
+
+def test_a_missing_file_a_missing_column_and_words_for_weights(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    with pytest.raises(DataError, match="No such file"):
+        read_interactions(path)
+    write_words(path)
+    with pytest.raises(DataError, match=r"weight column .* data row 1") as caught:
+        read_interactions(path, weight="weight")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ColumnError, match="user_id, item_id, weight"):
+        read_interactions(path, user="who")
+
+
+def one() -> Interactions:
+    return Interactions.from_columns(pl.Series([1]), pl.Series([2]))
+
+
+def test_nothing_is_replaced_unless_forced(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("old")
+    with pytest.raises(OutputExists, match="--force"):
+        write_interactions(one(), path)
+    assert path.read_text() == "old"
+    write_interactions(one(), path, force=True)
+    assert path.read_text() == "user_id,item_id\n1,2\n"
+    with pytest.raises(WriteError, match=r"\.csv or \.parquet"):
+        write_interactions(one(), tmp_path / "a.json")
+    with pytest.raises(WriteError, match="is not there"):
+        write_interactions(one(), tmp_path / "none" / "a.csv")
+
+
+def write_half(path: Path, stop: BaseException) -> None:
+    path.write_text("half")
+    raise stop
+
+
+STOPS = [KeyboardInterrupt(), RuntimeError("stop"), OSError(errno.ENOSPC, "No space left on device")]
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: type(stop).__name__)
+def test_a_stopped_file_leaves_no_trace(tmp_path: Path, stop: BaseException) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    wanted = WriteError if isinstance(stop, OSError) else type(stop)
+    with pytest.raises(wanted) as caught, atomic_file(path, force=True) as temporary:
+        write_half(temporary, stop)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+    assert path.read_text() == "old"
+    if isinstance(stop, OSError):
+        assert "No space left" in str(caught.value)
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: type(stop).__name__)
+def test_a_stopped_folder_leaves_no_trace(tmp_path: Path, stop: BaseException) -> None:
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "weights").write_text("old")
+    with (
+        pytest.raises(WriteError if isinstance(stop, OSError) else type(stop)),
+        atomic_folder(path, force=True) as temporary,
+    ):
+        write_half(temporary / "weights", stop)
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    assert (path / "weights").read_text() == "old"
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    for content in ("one", "two"):
+        with atomic_folder(path, force=content == "two") as temporary:
+            (temporary / content).write_text(content)
+    assert [file.name for file in tmp_path.rglob("*")] == ["model", "two"]
+    with pytest.raises(OutputExists), atomic_folder(path, force=False):
+        pytest.fail("the block must not run when its result cannot be kept")
+
+
+def test_the_old_folder_comes_back_if_the_last_step_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "weights").write_text("old")
+    rename = Path.rename
+
+    def refuse(self: Path, target: Path) -> Path:
+        if (self / "new").exists():
+            raise OSError(errno.EACCES, "Permission denied")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(WriteError, match="Permission denied"), atomic_folder(path, force=True) as temporary:
+        (temporary / "new").touch()
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    assert (path / "weights").read_text() == "old"
+
+
+def test_an_empty_folder_is_free_and_a_file_is_not_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with atomic_folder(tmp_path / "empty", force=False) as temporary:
+        (temporary / "new").touch()
+    assert (tmp_path / "empty" / "new").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputExists, match="is a file"), atomic_folder(tmp_path / "file", force=True):
+        pytest.fail("the block must not run")
+    with pytest.raises(OutputExists, match="is a folder"), atomic_file(tmp_path / "empty", force=True):
+        pytest.fail("the block must not run")
+
+
+SCRIPT = """
+import sys, polars as pl
+from alteraser.data.files import write_interactions
+from alteraser.data.interactions import Interactions
+from alteraser.errors import WriteError
+n = 200_000
+data = Interactions.from_columns(pl.Series(range(n)), pl.Series(range(n)))
+try:
+    write_interactions(data, sys.argv[1])
+except WriteError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_a_disk_that_refuses_is_a_clear_error(tmp_path: Path, name: str) -> None:
+    def allow_little() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / name)],
+        preexec_fn=allow_little,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "could not be written" in done.stdout
+    assert list(tmp_path.iterdir()) == []
