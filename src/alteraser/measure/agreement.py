@@ -18,13 +18,15 @@ def rbo(first: Lists, second: Lists, k: int, *, p: float = 0.9) -> NDArray[np.fl
     among their first i. Lists hold no item twice; -1 (nothing more to recommend) is never shared.
     """
     share, weight = _shares(first, second, k, p)
-    return share @ weight / weight.sum()
+    overlap: NDArray[np.float64] = share @ weight / weight.sum()
+    return overlap
 
 
 def rbo_extrapolated(first: Lists, second: Lists, k: int, *, p: float = 0.9) -> NDArray[np.float64]:
     """Webber's RBO_ext: what the infinite lists would share if they went on agreeing as at depth k."""
     share, weight = _shares(first, second, k, p)
-    return (1 - p) * (share @ weight) + share[:, -1] * p**k
+    overlap: NDArray[np.float64] = (1 - p) * (share @ weight) + share[:, -1] * p**k
+    return overlap
 
 
 def _shares(first: Lists, second: Lists, k: int, p: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -55,15 +55,16 @@ def hits(lists: Lists, users: NDArray[np.int64], relevant: CSR) -> Hits:
 
 def recall(found: Hits, n_relevant: NDArray[np.int64], k: int) -> NDArray[np.float64]:
     """The share of the relevant items that is among the first k."""
-    return found[:, :k].sum(1) / n_relevant
+    share: NDArray[np.float64] = found[:, :k].sum(1) / n_relevant
+    return share
 
 
 def ndcg(found: Hits, n_relevant: NDArray[np.int64], k: int) -> NDArray[np.float64]:
     """Discounted gain over that of the ideal list, the ideal cut at k."""
     discount = 1 / np.log2(np.arange(2, k + 2))
     ideal = np.concatenate([[0], np.cumsum(discount)])[np.minimum(n_relevant, k)]
-    gain: NDArray[np.float64] = found[:, :k] @ discount[: found[:, :k].shape[1]] / ideal
-    return gain
+    gain: NDArray[np.float64] = found[:, :k] @ discount
+    return np.divide(gain, ideal)
 
 
 def hit_rate(found: Hits, k: int) -> NDArray[np.float64]:
@@ -74,7 +75,8 @@ def hit_rate(found: Hits, k: int) -> NDArray[np.float64]:
 def mrr(found: Hits, k: int) -> NDArray[np.float64]:
     """1 over the place of the first relevant item; 0 if none is among the first k."""
     first = found[:, :k].argmax(1)
-    return np.where(found[:, :k].any(1), 1 / (first + 1), 0.0)
+    place: NDArray[np.float64] = 1 / (first + 1.0)
+    return place * found[:, :k].any(1)
 
 
 def coverage(lists: Lists, n_items: int, k: int) -> float:

@@ -26,7 +26,7 @@ class Recommender(Protocol):
         """The scores of all items for some users, [len(users), n_items]."""
         ...
 
-    def pair_scores(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Tensor:
+    def pair_scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Tensor:
         """The score of each pair."""
         ...
 
@@ -38,7 +38,7 @@ class RowProblems(Protocol):
 
 
 class Factored(Recommender, Protocol):
-    """A model whose loss splits by row once the other sides are fixed."""
+    """A model whose loss splits by row once the other sides are fixed, and by user for gradient descent."""
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -67,16 +67,22 @@ class Factored(Recommender, Protocol):
         """The norm of the gradient of L in all rows."""
         ...
 
+    def without_empty_rows(self, data: Interactions) -> Self:
+        """The model with the rows that have no interactions at zero, where their minimum is."""
+        ...
 
-class Trainable(Factored, Protocol):
-    """A model that gradient descent can train, a batch of users at a time."""
+    def check_belongs(self, data: Interactions) -> None:
+        """Raises unless the data has a row for each of the model's users and items."""
+        ...
 
     def parameters(self) -> dict[str, Tensor]: ...
 
     def with_parameters(self, parameters: dict[str, Tensor]) -> Self: ...
 
+    def weigh(self, data: Interactions) -> Weights: ...
+
     def batch_gradients(
         self, users: NDArray[np.int64], data: Interactions, weights: Weights
     ) -> tuple[float, dict[str, Tensor]]:
-        """The batch's share of L and its gradient in each of `parameters`; over all users the shares sum to L."""
+        """A batch's share of L and its gradient in each of `parameters`; over all users the shares sum to L."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -77,10 +78,13 @@ class Bilinear(ABC):
         return self.with_parameters({**self.parameters(), side.value: table})
 
     def with_parameters(self, parameters: dict[str, Tensor]) -> Self:
-        return replace(self, **parameters)
+        changes: dict[str, Any] = dict(parameters)
+        return replace(self, **changes)
 
     def fresh(self, rng: np.random.Generator) -> Self:
-        tables = {side.value: _random_table(*self.table(side).shape, rng, self.dtype) for side in self.sides}
+        tables = {
+            side.value: _random_table(len(self.table(side)), self.dim, rng, self.dtype) for side in self.sides
+        }
         others = {
             name: torch.ones_like(value) for name, value in self.parameters().items() if name not in tables
         }
@@ -89,13 +93,13 @@ class Bilinear(ABC):
     def scores(self, users: NDArray[np.int64]) -> Tensor:
         return self.users[torch.from_numpy(users)] @ self._weighed(self.items).T
 
-    def pair_scores(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Tensor:
-        seen = self._weighed(self.items)[torch.from_numpy(items.astype(np.int64))]
-        return (self.users[torch.from_numpy(users.astype(np.int64))] * seen).sum(1)
+    def pair_scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Tensor:
+        seen = self._weighed(self.items)[torch.tensor(items)]
+        return (self.users[torch.tensor(users)] * seen).sum(1)
 
     def row_problems(self, side: Side, data: Interactions) -> RidgeSide:
         self.check_belongs(data)
-        weights = self.objective.weigh(data)
+        weights = self.weigh(data)
         # w0 stands with the users' weights; as a factor of both terms it may stand with either.
         missing = {key: torch.from_numpy(value).to(self.dtype) for key, value in weights.missing.items()}
         return RidgeSide(
@@ -106,9 +110,12 @@ class Bilinear(ABC):
             l2=torch.from_numpy(weights.l2[side]).to(self.dtype),
         )
 
+    def weigh(self, data: Interactions) -> Weights:
+        return self.objective.weigh(data)
+
     def loss(self, data: Interactions) -> float:
         self.check_belongs(data)
-        weights = self.objective.weigh(data)
+        weights = self.weigh(data)
         by_user = data.by(Side.USERS)
         seen = self._weighed(self.items)
         positives = row_losses(
@@ -134,18 +141,18 @@ class Bilinear(ABC):
     def gradient_norm(self, data: Interactions) -> float:
         model = self.with_parameters({name: value.double() for name, value in self.parameters().items()})
         every_user = np.arange(self.n_users)
-        _, gradients = model.batch_gradients(every_user, data, self.objective.weigh(data))
-        return float(torch.sqrt(sum(gradients[side.value].square().sum() for side in self.sides)))  # type: ignore[arg-type]
+        _, gradients = model.batch_gradients(every_user, data, self.weigh(data))
+        return math.sqrt(sum(float(gradients[side.value].square().sum()) for side in self.sides))
 
     def batch_gradients(
         self, users: NDArray[np.int64], data: Interactions, weights: Weights
     ) -> tuple[float, dict[str, Tensor]]:
-        """As in `Trainable`: a batch carries its users' penalties and its share, by number, of the items'."""
+        """As in `Factored`: a batch carries its users' penalties and its share, by number, of the items'."""
         by_user = data.by(Side.USERS)
         seen = self._weighed(self.items).contiguous()
         missing = {key: torch.from_numpy(value).to(self.dtype) for key, value in weights.missing.items()}
         l2 = {key: torch.from_numpy(value).to(self.dtype) for key, value in weights.l2.items()}
-        loss, of_users, of_seen = batch_gradients(
+        loss, own_slopes, seen_slopes = batch_gradients(
             users,
             by_user.starts,
             by_user.columns,
@@ -167,8 +174,8 @@ class Bilinear(ABC):
         )
         loss += float((gram * spread).sum() + (own_penalty * own).sum() + (item_penalty * self.items).sum())
         table = torch.zeros_like(self.users)
-        table[rows] = torch.from_numpy(of_users) + 2 * (weighed @ gram + own_penalty)
-        of_seen = torch.from_numpy(of_seen).addmm_(seen * missing[Side.ITEMS][:, None], spread, alpha=2)
+        table[rows] = torch.from_numpy(own_slopes) + 2 * (weighed @ gram + own_penalty)
+        of_seen = torch.from_numpy(seen_slopes).addmm_(seen * missing[Side.ITEMS][:, None], spread, alpha=2)
         gradients = {Side.USERS.value: table, Side.ITEMS.value: self._weighed(of_seen) + 2 * item_penalty}
         return loss, gradients | self._other_gradients((of_seen * self.items).sum(0))
 

@@ -75,8 +75,8 @@ class StoredModel:
         data = data.aligned(self.user_vocabulary, self.item_vocabulary)
         if data.digest() != self.data_digest:
             raise MismatchError(
-                "The data is not what this model was trained on (its digest differs from the manifest's). Give the file "
-                "it was trained on, read with the same options, or after a forgetting the remaining data it wrote."
+                "The data is not what this model was trained on (its digest differs from the manifest's). Give the "
+                "file it was trained on, read with the same options, or after a forgetting the remaining data it wrote."
             )
         return data
 
@@ -209,8 +209,8 @@ def _read_checked(folder: Path, name: str, digest: str) -> bytes:
         ) from None
     if _sha256(content) != digest:
         raise ModelFileError(
-            f"{folder / name} is damaged or belongs to another model: its SHA-256 differs from the manifest's. Take the "
-            f"model from a backup or train it again."
+            f"{folder / name} is damaged or belongs to another model: its SHA-256 differs from the manifest's. Take "
+            f"the model from a backup or train it again."
         )
     return content
 

@@ -37,7 +37,7 @@ class ENMF(Bilinear):
 
     @property
     def h(self) -> Tensor:
-        return self.eta * (self.dim**0.5 / self.eta.norm())
+        return self.eta * float(self.dim**0.5 / self.eta.norm())
 
     def _weighed(self, table: Tensor) -> Tensor:
         return table * self.h
@@ -72,7 +72,7 @@ class ENMF(Bilinear):
 
     def _best_h(self, data: Interactions) -> Tensor:
         """argmin over h of Σ_R w(1 − hᵀg)² − m_u b_v (hᵀg)² + hᵀ[(Σ m_u p pᵀ) ∘ (Σ b_v q qᵀ)]h with g = p_u ⊙ q_v."""
-        weights = self.objective.weigh(data)
+        weights = self.weigh(data)
         by_user = data.by(Side.USERS)
         missing = {side: torch.from_numpy(values) for side, values in weights.missing.items()}
         users, items = self.users, self.items
@@ -89,4 +89,5 @@ class ENMF(Bilinear):
             lift = weight - missing[Side.USERS][user] * missing[Side.ITEMS][item]
             matrix += (product * lift[:, None]).T @ product
             side += weight @ product
-        return torch.linalg.lstsq(matrix, side, driver="gelsd").solution
+        best: Tensor = torch.linalg.lstsq(matrix, side, driver="gelsd").solution
+        return best

@@ -65,7 +65,10 @@ class Objective:
 
     def weigh(self, data: Interactions) -> Weights:
         """The weights of every row of `data`."""
-        users, items = data.by(Side.USERS).counts, data.by(Side.ITEMS).counts
+        users, items = (
+            data.by(Side.USERS).counts.astype(np.float64),
+            data.by(Side.ITEMS).counts.astype(np.float64),
+        )
         return Weights(
             missing={
                 Side.USERS: self.w0 * (users / self.mean_user_count) ** self.user_activity,

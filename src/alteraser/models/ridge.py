@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -58,7 +59,7 @@ class RidgeRows(RowProblem):
 
     def value(self, x: Tensor) -> Tensor:
         side, (weights, lift, owner) = self.side, self._entries
-        score = _Scores.apply(x, self)
+        score = _scores(x, self)
         of_entries = weights - 2 * weights * score + lift * score**2
         entries = torch.zeros(len(x), dtype=x.dtype).index_add(0, owner, of_entries)
         rows = torch.from_numpy(self.rows)
@@ -171,8 +172,8 @@ class _Scores(torch.autograd.Function):
         return rows.scores_of(vectors.detach())
 
     @staticmethod
-    def backward(ctx: Any, values: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        return _Sums.apply(values, ctx.rows), None
+    def backward(ctx: Any, values: Tensor) -> tuple[Tensor, None]:
+        return _sums(values, ctx.rows), None
 
 
 class _Sums(torch.autograd.Function):
@@ -182,5 +183,9 @@ class _Sums(torch.autograd.Function):
         return rows.sums_of(values.detach())
 
     @staticmethod
-    def backward(ctx: Any, vectors: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        return _Scores.apply(vectors, ctx.rows), None
+    def backward(ctx: Any, vectors: Tensor) -> tuple[Tensor, None]:
+        return _scores(vectors, ctx.rows), None
+
+
+_scores: Callable[[Tensor, RidgeRows], Tensor] = _Scores.apply
+_sums: Callable[[Tensor, RidgeRows], Tensor] = _Sums.apply

@@ -9,7 +9,6 @@ import torch
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import ModelError, SettingError
-from alteraser.models.base import Trainable
 from alteraser.sweep.sweep import Model, Progress
 from alteraser.train.base import Training
 from alteraser.train.stopping import EarlyStopping
@@ -50,7 +49,7 @@ class AdamW:
             name: value.detach() for name, value in parameters.items()
         }  # the same memory, without autograd
         model = trained.with_parameters(tables)
-        weights = model.objective.weigh(data)
+        weights = model.weigh(data)
         stopping, losses, best = EarlyStopping(self.patience, self.min_improvement), [], tables
         users = np.arange(model.n_users)
         for epoch in range(1, self.max_epochs + 1):

@@ -32,7 +32,10 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Outcome(Generic[Model]):
-    """The model that has forgotten, the data that remains (wholly forgotten ids are tombstones), what matched, the cost."""
+    """The model that has forgotten, the data that remains, what the requests matched, and the cost.
+
+    In the remaining data an id that lost its last interaction is a tombstone: its row stays, the id is gone.
+    """
 
     model: Model
     remain: Interactions
