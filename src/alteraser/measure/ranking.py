@@ -63,13 +63,14 @@ def ndcg(found: Hits, n_relevant: NDArray[np.int64], k: int) -> NDArray[np.float
     """Discounted gain over that of the ideal list, the ideal cut at k."""
     discount = 1 / np.log2(np.arange(2, k + 2))
     ideal = np.concatenate([[0], np.cumsum(discount)])[np.minimum(n_relevant, k)]
-    gain: NDArray[np.float64] = found[:, :k] @ discount
-    return np.divide(gain, ideal)
+    gain: NDArray[np.float64] = found[:, :k] @ discount / ideal
+    return gain
 
 
 def hit_rate(found: Hits, k: int) -> NDArray[np.float64]:
     """1 where any of the first k is relevant, else 0."""
-    return found[:, :k].any(1).astype(np.float64)
+    hit: NDArray[np.float64] = found[:, :k].max(axis=1).astype(np.float64)
+    return hit
 
 
 def mrr(found: Hits, k: int) -> NDArray[np.float64]:
