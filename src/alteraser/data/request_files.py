@@ -87,16 +87,24 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                request = json.loads(line)
+                request = json.loads(line, object_pairs_hook=_unrepeated)
             except (ValueError, RecursionError):
                 request = None
             if not isinstance(request, dict):
                 raise RequestError(
-                    f'{path.name} line {number} is not a JSON object; one like {{"user": …, "items": […]}} '
+                    f'{path.name} line {number} is not a JSON object with each key once; one like {{"user": '
+                    f'…, "items": […]}} '
                     f"is wanted "
                     f"on each line."
                 )
             yield number, request
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object, unless a key is there twice: JSON would keep the last and lose a wish."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError
+    return dict(pairs)
 
 
 def _check_header(header: list[str], path: Path) -> None:

@@ -17,6 +17,7 @@ from alteraser.data.interactions import Interactions
 from alteraser.errors import NothingRemains, RequestError, SettingError, UnknownInteractions
 
 Missing = Literal["error", "ignore"]
+Ids = Sequence[Any] | NDArray[Any] | pl.Series
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class Requests:
         return cls(demand_frame(rows))
 
     @classmethod
-    def pairs(cls, user_ids: Sequence[Any] | pl.Series, item_ids: Sequence[Any] | pl.Series) -> Self:
+    def pairs(cls, user_ids: Ids, item_ids: Ids) -> Self:
         """One request for each user and the item at the same place."""
         if len(user_ids) != len(item_ids):
             raise RequestError(
@@ -209,16 +210,20 @@ def _time_ranks(
             f"{_place(distinct, int(np.flatnonzero(period)[0]))} names a period, but the data has no times. "
             f"Name its time column with time= (--time), or ask without from and to."
         )
-    known = full.times.drop_nulls().unique().sort().to_numpy()
-    times = full.times.fill_null(strategy="zero").to_numpy()
-    ranks = np.where(full.times.is_null().to_numpy(), 0, np.searchsorted(known, times) + 1)
-    n_known = len(known)
+    times = full.times.to_physical()
+    known = times.drop_nulls().unique().sort().to_numpy()
+    ranks = np.where(times.is_null().to_numpy(), 0, np.searchsorted(known, _filled(times)) + 1)
     earliest, latest = (_bounds(distinct, name, full.times.dtype) for name in ("start", "end"))
-    first = np.searchsorted(known, earliest.fill_null(strategy="zero").to_numpy(), side="left") + 1
-    last = np.searchsorted(known, latest.fill_null(strategy="zero").to_numpy(), side="right") + 1
+    first = np.searchsorted(known, _filled(earliest), side="left") + 1
+    last = np.searchsorted(known, _filled(latest), side="right") + 1
     first = np.where(start.is_null().to_numpy(), np.where(period, 1, 0), first)
-    last = np.where(end.is_null().to_numpy(), n_known + 1, last)
+    last = np.where(end.is_null().to_numpy(), len(known) + 1, last)
     return ranks, first, last
+
+
+def _filled(numbers: pl.Series) -> NDArray[Any]:
+    """The numbers with something in place of nulls, which the caller then replaces."""
+    return numbers.to_physical().fill_null(0).to_numpy()
 
 
 def _bounds(distinct: pl.DataFrame, name: str, dtype: pl.DataType) -> pl.Series:
@@ -250,7 +255,7 @@ def _place(distinct: pl.DataFrame, row: int) -> str:
     return f"{distinct['source'][row]} line {distinct['line'][row]}"
 
 
-def _id_texts(ids: Sequence[Any] | pl.Series) -> pl.Series:
+def _id_texts(ids: Ids) -> pl.Series:
     if (
         isinstance(ids, pl.Series)
         and (ids.dtype.is_integer() or ids.dtype == pl.String)
