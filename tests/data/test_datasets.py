@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from alteraser.data.datasets import load_dataset, open_data
+from alteraser.data.datasets import load_dataset, open_data, usual_reading
 from alteraser.data.interactions import Side
+from alteraser.data.reading import Reading
 from alteraser.data.synthetic import TOPICS, synthetic, topic_of
 from alteraser.errors import DataError, DatasetNotFound, SettingError
 
@@ -77,6 +78,9 @@ def test_data_opens_by_name_or_path(tmp_path: Path) -> None:
     path.write_text("user_id,item_id\n1,2\n")
     assert len(open_data(path)) == len(open_data(str(path))) == 1
     assert open_data("synthetic", min_interactions=20).by(Side.USERS).counts.min() >= 20
+    assert open_data("synthetic", reading=Reading()).times is None
+    assert usual_reading("synthetic", min_interactions=5) == Reading(time="time", min_interactions=5)
+    assert usual_reading(path, user="who") == Reading(user="who")
     for wrong in (tmp_path / "b.csv", "ml-2m"):
         with pytest.raises(DataError, match=r"neither a file nor the name of a data set.*ml-1m"):
             open_data(wrong)

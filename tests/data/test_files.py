@@ -16,7 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alteraser.data.files import atomic_file, atomic_folder, read_interactions, write_interactions
+from alteraser.data.files import (
+    atomic_file,
+    atomic_folder,
+    read_interactions,
+    write_interactions,
+    written_reading,
+)
 from alteraser.data.interactions import Interactions
 from alteraser.errors import ColumnError, DataError, OutputExists, WriteError
 
@@ -71,7 +77,7 @@ def test_what_is_written_reads_back(tmp_path: Path, name: str) -> None:
         pl.Series([datetime(2024, 1, 1, 12, 0, 0, 5), None, datetime(2023, 1, 1)]),
     )
     write_interactions(data, tmp_path / name)
-    back = read_interactions(tmp_path / name, weight="weight", time="time")
+    back = read_interactions(tmp_path / name, reading=written_reading(data))
     assert back.to_frame().equals(data.to_frame())
     assert back.digest() == data.digest()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,19 @@ def test_a_null_rating_is_never_high_enough(kind: Any) -> None:
     data = interactions(kind(COLUMNS), min_rating=2.5, weight="rating")
     assert data.to_frame().rows() == [(3, "x", 5.0)]
     assert (data.n_users, data.n_items) == (1, 1)
+
+
+def test_nan_is_no_rating() -> None:
+    frame = pl.DataFrame({"user_id": [1, 2], "item_id": [1, 2], "rating": [float("nan"), 3.0]})
+    assert pairs_of(interactions(frame, min_rating=1)) == {(2, 2)}
+    with pytest.raises(ColumnError, match="ratings are of type String"):
+        interactions(frame.with_columns(rating=pl.lit("5")), min_rating=1)
+
+
+def test_times_with_a_zone_become_utc() -> None:
+    when = pd.to_datetime(["2024-01-01T12:00:00+02:00", None])
+    data = interactions(pd.DataFrame({"user_id": [1, 2], "item_id": [1, 2], "when": when}), time="when")
+    assert data.to_frame()["time"].to_list() == [datetime(2024, 1, 1, 10), None]
 
 
 def test_a_pandas_column_of_mixed_ids_is_read_as_text() -> None:

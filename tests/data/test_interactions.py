@@ -48,6 +48,14 @@ def test_ids_match_only_what_would_be_written_the_same() -> None:
     assert texts.rows(pl.Series([42.0])).tolist() == [1]
 
 
+def test_ids_of_any_python_type_and_numbers_of_any_size_are_kept_apart() -> None:
+    ids = pl.Series([("a", 1), ("a", 2)], dtype=pl.Object)
+    assert Interactions.from_columns(ids, pl.Series([2**64 - 1, 1])).to_frame().rows() == [
+        ("('a', 1)", "18446744073709551615"),
+        ("('a', 2)", "1"),
+    ]
+
+
 def test_a_tombstone_keeps_the_row_and_matches_nothing() -> None:
     vocabulary = Vocabulary.of(pl.Series(["a", "b", "c"])).without(np.array([1]))
     assert len(vocabulary) == 3
@@ -81,6 +89,10 @@ def test_texts_of_times_may_be_mixed_and_carry_zones() -> None:
 def test_texts_of_numbers_are_numbers() -> None:
     assert checked_times(pl.Series(["5", None])).dtype == pl.Int64
     assert checked_times(pl.Series(["5", "5.5"])).to_list() == [5.0, 5.5]
+    assert checked_times(pl.Series([1.5, float("nan")])).to_list() == [1.5, None]
+    assert checked_times(pl.Series([None, None])).to_list() == [None, None]
+    with pytest.raises(DataError, match="times are of type Boolean"):
+        checked_times(pl.Series([True]))
 
 
 def test_a_bad_time_is_named_by_its_row_and_not_shown() -> None:

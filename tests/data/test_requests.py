@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given
@@ -53,6 +54,8 @@ def events(data: Interactions, *requests: Any) -> list[int]:
         ({"items": [10, 20]}, [0, 1, 2]),
         ({"user": 1, "from": 100, "to": 199}, [0]),
         ({"user": 1, "from": "150.5"}, [1]),
+        ({"user": 1, "from": 100.5}, [1]),
+        ({"user": 1, "to": 199.5}, [0]),
         ({"user": 1, "to": 100}, [0]),
         ({"user": 1, "item": 10, "to": 1e30}, [0]),
         ({"item": 30, "from": 300, "to": 300}, [4]),
@@ -154,6 +157,7 @@ def test_periods_need_times_of_their_own_kind() -> None:
         ({"user": 1, "to": "soon"}, "neither a number nor an ISO date"),
         ({"user": 1, "to": ""}, "neither a number nor an ISO date"),
         ({"user": 1, "to": float("nan")}, "neither a number nor an ISO date"),
+        ({"user": 1, "to": pd.NaT}, "neither a number nor an ISO date"),
         ({"user": 1, "to": 10**400}, "neither a number nor an ISO date"),
         ({"user": 1, "to": "0001-01-01T00:00+10:00"}, "neither a number nor an ISO date"),
         ({"user": 1, "from": 5, "to": 4}, "after its to"),

@@ -12,7 +12,7 @@ from alteraser.data.files import READABLE, read_interactions, readable_ending
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
 from alteraser.data.reading import Reading, ReadingOptions
-from alteraser.data.synthetic import synthetic
+from alteraser.data.synthetic import Synthetic, synthetic
 from alteraser.errors import DataError, DatasetNotFound
 
 # Ratings are kept out of the weights: the papers take every rating as one positive.
@@ -21,6 +21,7 @@ DATASETS = {
     "amazon-14core": Reading(),
     "kuairec-binary": Reading(time="time_rank"),
     "ml-100k": Reading(time="timestamp"),
+    "synthetic": Reading(time="time"),
 }
 SYNTHETIC = "synthetic"
 DATA_FOLDER_VARIABLE = "ALTERASER_DATA"
@@ -28,47 +29,61 @@ DATA_FOLDER_VARIABLE = "ALTERASER_DATA"
 _SYNTHETIC_SEED = 0
 
 
+def usual_reading(name_or_path: str | Path, **options: Unpack[ReadingOptions]) -> Reading:
+    """How `open_data` reads this name or path with these options: what a manifest has to remember."""
+    return DATASETS.get(str(name_or_path), Reading()).with_options(options)
+
+
 def load_dataset(
-    name: str, *, data_dir: str | Path | None = None, **options: Unpack[ReadingOptions]
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    reading: Reading | None = None,
+    **options: Unpack[ReadingOptions],
 ) -> Interactions:
-    """A named data set, read in its usual way unless `options` differ.
+    """A named data set, read in its usual way unless `reading` or `options` differ.
 
     It is `<name>/interactions.parquet`, looked for in `data_dir` if given, else in $ALTERASER_DATA and then
     in ~/.cache/alteraser.
     """
-    if name == SYNTHETIC:
-        return interactions(embedded().to_frame(), reading=Reading(time="time"), **options)
     if name not in DATASETS:
-        raise DatasetNotFound(f"There is no data set named {name!r}. The names are {_names()}.")
+        raise DatasetNotFound(f"There is no data set named {name!r}. The names are {', '.join(DATASETS)}.")
+    reading = reading or DATASETS[name]
+    if name == SYNTHETIC:
+        return interactions(embedded().data.to_frame(), reading=reading, **options)
     places = [folder / name / "interactions.parquet" for folder in _folders(data_dir)]
     for path in places:
         if path.is_file():
-            return read_interactions(path, reading=DATASETS[name], **options)
+            return read_interactions(path, reading=reading, **options)
     raise DatasetNotFound(
         f"The data set {name!r} is not in any of the places looked in: {', '.join(map(str, places))}. Put it "
         f"there, name its folder with data_dir= (--data-dir) or ${DATA_FOLDER_VARIABLE}, or use another; "
-        f"the names are {_names()}."
+        f"the names are {', '.join(DATASETS)}."
     )
 
 
-def embedded() -> Interactions:
-    """The embedded data set, which needs no file."""
-    return synthetic(np.random.default_rng(_SYNTHETIC_SEED)).data
+def embedded() -> Synthetic:
+    """The embedded data set, which needs no file, with its planted tastes."""
+    return synthetic(np.random.default_rng(_SYNTHETIC_SEED))
 
 
 def open_data(
-    name_or_path: str | Path, *, data_dir: str | Path | None = None, **options: Unpack[ReadingOptions]
+    name_or_path: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    reading: Reading | None = None,
+    **options: Unpack[ReadingOptions],
 ) -> Interactions:
     """The interactions of a named data set or of a file; a name goes before a file called the same."""
-    if name_or_path == SYNTHETIC or name_or_path in DATASETS:
-        return load_dataset(str(name_or_path), data_dir=data_dir, **options)
+    if str(name_or_path) in DATASETS:
+        return load_dataset(str(name_or_path), data_dir=data_dir, reading=reading, **options)
     path = Path(name_or_path)
     if path.is_file() or (path.exists() and readable_ending(path) is not None):
-        return read_interactions(path, **options)
+        return read_interactions(path, reading=reading, **options)
     problem = "is a folder" if path.is_dir() else "is neither a file nor the name of a data set"
     raise DataError(
         f"{name_or_path} {problem}. Give the path of a file ({', '.join(READABLE)}) "
-        f"or one of the names {_names()}."
+        f"or one of the names {', '.join(DATASETS)}."
     )
 
 
@@ -77,7 +92,3 @@ def _folders(data_dir: str | Path | None) -> list[Path]:
         return [Path(data_dir)]
     named = os.environ.get(DATA_FOLDER_VARIABLE)
     return [*([Path(named)] if named else []), Path("~/.cache/alteraser").expanduser()]
-
-
-def _names() -> str:
-    return ", ".join((*DATASETS, SYNTHETIC))

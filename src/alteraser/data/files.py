@@ -137,6 +137,16 @@ def write_interactions(data: Interactions, path: str | Path, *, force: bool = Fa
             frame.write_parquet(temporary)
 
 
+def written_reading(data: Interactions) -> Reading:
+    """How to read back what `write_interactions` wrote of this data."""
+    there = data.events.columns
+    return Reading(
+        weight="weight" if "weight" in there else None,
+        time="time" if "time" in there else None,
+        merge=data.merge,
+    )
+
+
 @contextmanager
 def atomic_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """A path to write to, which becomes `path` when the block ends well and vanishes when it does not."""
