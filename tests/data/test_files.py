@@ -108,6 +108,10 @@ def write_latin(path: Path) -> None:
     path.write_bytes(b"user_id,item_id\nal\xefce,2\n")
 
 
+def write_no_header(path: Path) -> None:
+    path.write_text("alice,1\nbob,2\n")
+
+
 def write_unclosed(path: Path) -> None:
     path.write_text('user_id,item_id\n"alice,2\n')
 
@@ -128,6 +132,7 @@ def write_words(path: Path) -> None:
         ("a.csv", write_header, "holds no interactions"),
         ("a.csv", write_ragged, "could not be read as .csv"),
         ("a.csv", write_latin, "UTF-8"),
+        ("a.csv", write_no_header, "not a header"),
         ("a.csv", write_unclosed, "could not be read as .csv"),
         ("a.csv", write_blank_id, "1 of 2 user ids are null.*data row 2"),
         ("a.parquet", write_header, "could not be read as .parquet"),

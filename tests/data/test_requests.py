@@ -207,11 +207,12 @@ def test_every_file_type_reads_the_same_requests(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"", r"columns \(none\)"),
+        ("a.csv", b"", "names no column for users or items"),
         ("a.csv", b"user,item\n", "holds no requests"),
-        ("a.csv", b"user,form\nalice,2024-01-01\n", "user, form.*widen"),
-        ("a.csv", b"user,user_id\nalice,bob\n", "each once"),
-        ("a.csv", b"from,to\n1,2\n", "wanted are some of"),
+        ("a.csv", b"user,form\nalice,2024-01-01\n", "no known name for column 2.*widen"),
+        ("a.csv", b"user,user_id\nalice,bob\n", "names a column twice"),
+        ("a.csv", b"alice,7\nalice,8\n", "no known name for column 1, 2"),
+        ("a.csv", b"from,to\n1,2\n", "Wanted are some of"),
         ("a.csv", b"user,item\nalice,1\nalice\n", "line 3 has 1 fields, the header 2"),
         ("a.csv", b"user,item\n,\n", "line 2 names neither"),
         ("a.csv", b"user\nal\xefce\n", "could not be read"),

@@ -15,7 +15,7 @@ import polars as pl
 from alteraser.data.frames import interactions, require_columns
 from alteraser.data.interactions import Interactions
 from alteraser.data.reading import Reading, ReadingOptions
-from alteraser.errors import DataError, OutputExists, WriteError
+from alteraser.errors import ColumnError, DataError, OutputExists, WriteError
 
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t", ".inter": "\t"}
 PARQUET = (".parquet", ".pq")
@@ -85,7 +85,7 @@ def _read_text(path: Path, ending: str, reading: Reading) -> pl.DataFrame:
         raise DataError(f"{path} is empty; a header and at least one row are wanted.") from None
     # RecBole writes the type behind the name: user_id:token.
     names = {name.rsplit(":", 1)[0] if ending == ".inter" else name: name for name in header}
-    require_columns(list(names), reading)
+    _require_header(list(names), reading, path)
     wanted = {column: names[column] for column in reading.columns.values()}
     table = pl.read_csv(
         path, separator=separator, quote_char=quote, infer_schema=False, columns=list(wanted.values())
@@ -96,6 +96,17 @@ def _read_text(path: Path, ending: str, reading: Reading) -> pl.DataFrame:
         if (column := reading.columns.get(setting)) is not None:
             typed[column] = _numbers(table[column], setting, path)
     return table.with_columns(**typed)
+
+
+def _require_header(names: list[str], reading: Reading, path: Path) -> None:
+    # A first line with a number in it is no header but somebody's interaction, which an error must not list.
+    numeric = pl.Series(names, dtype=pl.String).cast(pl.Float64, strict=False).is_not_null().any()
+    if numeric and not set(reading.columns.values()) <= set(names):
+        raise DataError(
+            f"The first line of {path} is not a header: it holds numbers. Put a line with the names of the "
+            f"columns above it, as user_id and item_id."
+        )
+    require_columns(names, reading)
 
 
 def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
@@ -121,8 +132,46 @@ def _numbers(texts: pl.Series, setting: str, path: Path) -> pl.Series:
     return numbers
 
 
+def read_ids(path: str | Path, column: str) -> pl.Series:
+    """One column of ids of a CSV, TSV or Parquet file, as text where the file is text."""
+    path = Path(path)
+    ending = readable_ending(path)
+    if ending is None:
+        raise DataError(f"{path} has an ending that is not known; wanted is one of {', '.join(READABLE)}.")
+    check_readable(path)
+    try:
+        if ending in PARQUET:
+            table = pl.read_parquet(path)
+        else:
+            table = pl.read_csv(path, separator=SEPARATORS[ending], infer_schema=False)
+    except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
+        raise DataError(
+            f"{path} could not be read as {ending} ({_kind(error)}). Check that it is complete."
+        ) from None
+    if column not in table.columns:
+        raise ColumnError(f"{path} has no column {column!r}; the columns are {', '.join(table.columns)}.")
+    if table.height == 0:
+        raise DataError(f"{path} holds no ids, only a header; at least one row is wanted.")
+    return table[column]
+
+
 def write_interactions(data: Interactions, path: str | Path, *, force: bool = False) -> None:
     """Write CSV or Parquet, by the ending: columns user_id, item_id and, where known, weight and time."""
+    write_frame(data.to_frame(), path, force=force)
+
+
+def write_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) -> None:
+    """Write a table as CSV or Parquet, by the ending."""
+    with staged_frame(frame, path, force=force):
+        pass
+
+
+@contextmanager
+def staged_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) -> Iterator[None]:
+    """The table is written beside `path` at once and takes its place when the block ends well.
+
+    So several outputs appear together or not at all.
+    """
     path = Path(path)
     ending = path.suffix.lower()
     if ending not in (".csv", *PARQUET):
@@ -130,35 +179,42 @@ def write_interactions(data: Interactions, path: str | Path, *, force: bool = Fa
             f"{path} ends in {ending or 'nothing'}; .csv or .parquet is wanted, so that the format is known."
         )
     with atomic_file(path, force=force) as temporary:
-        frame = data.to_frame()
         if ending == ".csv":
             frame.write_csv(temporary)
         else:
             frame.write_parquet(temporary)
+        yield
 
 
-def written_reading(data: Interactions) -> Reading:
-    """How to read back what `write_interactions` wrote of this data."""
-    there = data.events.columns
-    return Reading(
-        weight="weight" if "weight" in there else None,
-        time="time" if "time" in there else None,
-        merge=data.merge,
-    )
+def check_free(path: Path, *, force: bool, folder: bool = False) -> None:
+    """Raise unless a file (or folder) can be put at `path`: asked before long work, not only after it."""
+    if not path.parent.is_dir():
+        raise WriteError(f"{path} cannot be written: the folder {path.parent} is not there. Create it first.")
+    if not path.exists():
+        return
+    if path.is_dir() != folder:
+        there, wanted = ("a file", "folder") if folder else ("a folder", "file")
+        raise OutputExists(f"{path} is {there}; a {wanted} was to be written there. Choose another path.")
+    if folder and not any(path.iterdir()):
+        return
+    if not force:
+        raise OutputExists(
+            f"{path} is there already. Choose another path, or replace it with force=True (--force)."
+        )
 
 
 @contextmanager
 def atomic_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """A path to write to, which becomes `path` when the block ends well and vanishes when it does not."""
     path = Path(path)
-    _check_free(path, force=force)
+    check_free(path, force=force)
     temporary = _sibling(path)
     try:
         with _writing(path):
             yield temporary
             _flush(temporary)
             if not force:
-                _check_free(path, force=False)
+                check_free(path, force=False)
             temporary.replace(path.resolve())
     finally:
         with suppress(OSError):
@@ -173,7 +229,7 @@ def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     fails. An empty folder counts as free.
     """
     path = Path(path)
-    _check_free(path, force=force, folder=True)
+    check_free(path, force=force, folder=True)
     temporary, old = _sibling(path), _sibling(path)
     try:
         with _writing(path):
@@ -182,7 +238,7 @@ def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
             for file in temporary.rglob("*"):
                 if file.is_file():
                     _flush(file)
-            _check_free(path, force=force, folder=True)
+            check_free(path, force=force, folder=True)
             _swap(temporary, path.resolve(), old)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -200,22 +256,6 @@ def _swap(new: Path, place: Path, old: Path) -> None:
         if old.exists() and not place.exists():
             old.rename(place)
         raise
-
-
-def _check_free(path: Path, *, force: bool, folder: bool = False) -> None:
-    if not path.parent.is_dir():
-        raise WriteError(f"{path} cannot be written: the folder {path.parent} is not there. Create it first.")
-    if not path.exists():
-        return
-    if path.is_dir() != folder:
-        there, wanted = ("a file", "folder") if folder else ("a folder", "file")
-        raise OutputExists(f"{path} is {there}; a {wanted} was to be written there. Choose another path.")
-    if folder and not any(path.iterdir()):
-        return
-    if not force:
-        raise OutputExists(
-            f"{path} is there already. Choose another path, or replace it with force=True (--force)."
-        )
 
 
 def _sibling(path: Path) -> Path:

@@ -115,7 +115,7 @@ def require_columns(there: list[str], reading: Reading) -> None:
         if column not in there:
             raise ColumnError(
                 f"There is no column {column!r} for the {setting}; the columns are {', '.join(there)}. "
-                f"Name the right one with {setting}= (--{setting})."
+                f"Name the right one with {setting}= (--{setting}-column)."
             )
 
 

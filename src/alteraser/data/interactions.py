@@ -220,27 +220,31 @@ class Interactions:
             vocabularies.append(self.vocabulary(side).without(np.flatnonzero(lost)))
         return replace(self, user_vocabulary=vocabularies[0], item_vocabulary=vocabularies[1])
 
-    def aligned(self, user_vocabulary: Vocabulary, item_vocabulary: Vocabulary) -> Interactions:
-        """The same events on other vocabularies, as those of a model that was read from its files."""
-        rows: dict[str, pl.Series] = {}
-        for name, own, wanted in (
-            ("user", self.user_vocabulary, user_vocabulary),
-            ("item", self.item_vocabulary, item_vocabulary),
-        ):
-            row = wanted.rows(own.ids)
-            used = np.unique(self.events[name].to_numpy())
-            if (unknown := int((row[used] < 0).sum())) > 0:
-                raise MismatchError(
-                    f"{unknown} of {len(used)} {name}s in the data are not in the model. Give the data the "
-                    f"model was trained on (or what remained of it), or train a model on this data."
-                )
-            rows[name] = pl.Series(row[self.events[name].to_numpy()], dtype=pl.Int32)
-        return replace(
+    def known_to(self, user_vocabulary: Vocabulary, item_vocabulary: Vocabulary) -> tuple[Interactions, int]:
+        """The events whose user and item are in other vocabularies, on their rows; and how many are not."""
+        users = user_vocabulary.rows(self.user_vocabulary.ids)[self.users]
+        items = item_vocabulary.rows(self.item_vocabulary.ids)[self.items]
+        known = (users >= 0) & (items >= 0)
+        events = self.events.with_columns(user=pl.Series(users), item=pl.Series(items)).filter(
+            pl.Series(known)
+        )
+        moved = replace(
             self,
-            events=self.events.with_columns(**rows),
+            events=events.with_columns(pl.col("user", "item").cast(pl.Int32)),
             user_vocabulary=user_vocabulary,
             item_vocabulary=item_vocabulary,
         )
+        return moved, int((~known).sum())
+
+    def aligned(self, user_vocabulary: Vocabulary, item_vocabulary: Vocabulary) -> Interactions:
+        """The same events on other vocabularies, as those of a model that was read from its files."""
+        moved, n_unknown = self.known_to(user_vocabulary, item_vocabulary)
+        if n_unknown:
+            raise MismatchError(
+                f"{n_unknown} of {len(self)} interactions name users or items that are not in the model. Give the "
+                f"data the model was trained on (or what remained of it), or train a model on this data."
+            )
+        return moved
 
     def to_frame(self) -> pl.DataFrame:
         """The events with the caller's own ids: `user_id`, `item_id` and, where known, `weight`, `time`."""

@@ -109,13 +109,17 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_header(header: list[str], path: Path) -> None:
     names = [standard_name(name) for name in header]
-    if (
-        not header
-        or None in names
-        or len(set(names)) < len(names)
-        or not {"user", "item", "items"} & set(names)
-    ):
-        raise RequestError(
-            f"{path} has the columns {', '.join(header) or '(none)'}; wanted are some of {', '.join(KEYS)}, "
-            f"each once, and no others: a misspelt one would widen what is deleted."
-        )
+    # Named by its place: without a header the first line would be somebody's request.
+    unknown = [str(place) for place, name in enumerate(names, start=1) if name is None]
+    if unknown:
+        problem = f"has no known name for column {', '.join(unknown)}"
+    elif len(set(names)) < len(names):
+        problem = "names a column twice"
+    elif not {"user", "item", "items"} & set(names):
+        problem = "names no column for users or items"
+    else:
+        return
+    raise RequestError(
+        f"The header of {path} {problem}. Wanted are some of {', '.join(KEYS)}, each once, and no others: a "
+        f"misspelt one would widen what is deleted."
+    )
