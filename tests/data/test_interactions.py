@@ -138,8 +138,10 @@ def test_aligned_takes_the_rows_of_the_wanted_vocabulary() -> None:
     data = Interactions.from_columns(pl.Series(["a", "c"]), pl.Series([1, 2]))
     wanted = Vocabulary.of(pl.Series(["a", "b", "c"]))
     assert data.aligned(wanted, data.item_vocabulary).users.tolist() == [0, 2]
-    with pytest.raises(MismatchError, match="1 of 2 users"):
+    with pytest.raises(MismatchError, match="1 of 2 interactions"):
         data.aligned(Vocabulary.of(pl.Series(["a"])), data.item_vocabulary)
+    known, n_unknown = data.known_to(Vocabulary.of(pl.Series(["c", "d"])), data.item_vocabulary)
+    assert (known.to_frame().rows(), n_unknown) == ([("c", 2)], 1)
 
 
 def test_merging_by_the_last_needs_times() -> None:

@@ -186,6 +186,16 @@ def staged_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) 
         yield
 
 
+def written_reading(data: Interactions) -> Reading:
+    """How to read back what `write_interactions` wrote of this data."""
+    there = data.events.columns
+    return Reading(
+        weight="weight" if "weight" in there else None,
+        time="time" if "time" in there else None,
+        merge=data.merge,
+    )
+
+
 def check_free(path: Path, *, force: bool, folder: bool = False) -> None:
     """Raise unless a file (or folder) can be put at `path`: asked before long work, not only after it."""
     if not path.parent.is_dir():
