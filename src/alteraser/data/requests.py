@@ -208,7 +208,7 @@ def _time_ranks(
     if full.times is None:
         raise RequestError(
             f"{_place(distinct, int(np.flatnonzero(period)[0]))} names a period, but the data has no times. "
-            f"Name its time column with time= (--time), or ask without from and to."
+            f"Name its time column with time= (--time-column), or ask without from and to."
         )
     times = full.times.to_physical()
     known = times.drop_nulls().unique().sort().to_numpy()

@@ -80,8 +80,8 @@ def _pairs(data: Interactions) -> NDArray[np.int64]:
 def _last_seen(data: Interactions) -> NDArray[np.int64]:
     if data.times is None:
         raise DataError(
-            "The data has no times, so no interaction is the last. Name the time column with time= (--time), "
-            "or split at random with holdout."
+            "The data has no times, so no interaction is the last. Name the time column with time= "
+            "(--time-column), or split at random with holdout."
         )
     oldest_first = data.times.to_frame("time").with_row_index("event").sort("time", maintain_order=True)
     place = np.empty(len(data), dtype=np.int64)
