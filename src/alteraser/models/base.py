@@ -26,7 +26,7 @@ class Recommender(Protocol):
         """The scores of all items for some users, [len(users), n_items]."""
         ...
 
-    def pair_scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Tensor:
+    def pair_scores(self, users: NDArray[np.signedinteger], items: NDArray[np.signedinteger]) -> Tensor:
         """The score of each pair."""
         ...
 

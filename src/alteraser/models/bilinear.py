@@ -93,9 +93,14 @@ class Bilinear(ABC):
     def scores(self, users: NDArray[np.int64]) -> Tensor:
         return self.users[torch.from_numpy(users)] @ self._weighed(self.items).T
 
-    def pair_scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Tensor:
+    def pair_scores(self, users: NDArray[np.signedinteger], items: NDArray[np.signedinteger]) -> Tensor:
         seen = self._weighed(self.items)[torch.tensor(items)]
         return (self.users[torch.tensor(users)] * seen).sum(1)
+
+    def item_similarities(self, item: int) -> Tensor:
+        """The cosine between an item's vector and that of every item; 0 where one of them is zero."""
+        directions = torch.nn.functional.normalize(self._weighed(self.items), dim=1)
+        return directions @ directions[item]
 
     def row_problems(self, side: Side, data: Interactions) -> RidgeSide:
         self.check_belongs(data)

@@ -80,6 +80,17 @@ class StoredModel:
             )
         return data
 
+    def on(self, data: Interactions) -> MF | ENMF:
+        """The model with its rows in the order of the data's vocabulary; ids it does not know are zero rows."""
+        tables = {}
+        for name, table, own, wanted in (
+            ("users", self.model.users, self.user_vocabulary, data.user_vocabulary),
+            ("items", self.model.items, self.item_vocabulary, data.item_vocabulary),
+        ):
+            rows = torch.from_numpy(own.rows(wanted.ids))
+            tables[name] = table[rows.clamp_min(0)] * (rows >= 0)[:, None]
+        return self.model.with_parameters({**self.model.parameters(), **tables})
+
 
 def save_model(stored: StoredModel, path: str | Path, *, force: bool = False) -> None:
     """Write the model's folder, whole or not at all."""

@@ -1,0 +1,97 @@
+"""`alteraser data`: look at interactions, convert and split them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from alteraser.cli.options import Data, DataOptions, Force, Json, Seed, reads_data
+from alteraser.cli.output import note, print_table, show
+
+app = typer.Typer(help="Look at interactions, convert and split them.", no_args_is_help=True)
+
+
+@app.command(epilog="Example: alteraser data describe ratings.csv --user-column user --item-column movie")
+@reads_data
+def describe(data: Data, options: DataOptions, json: Json = False) -> None:
+    """Say how many users, items and interactions there are, how they are spread, and which period they cover."""
+    from alteraser.report.datasheet import datasheet
+
+    sheet = datasheet(options.open(data))
+    show(sheet.to_dict(), as_json=json, human=lambda out: print_table(out, sheet.table(data)))
+
+
+@app.command(epilog="Example: alteraser data convert ml-100k.inter ratings.parquet --time-column timestamp")
+@reads_data
+def convert(
+    data: Data,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A .csv or .parquet file.", show_default=False)],
+    options: DataOptions,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write the interactions as CSV or Parquet with the columns user_id, item_id and, if known, weight and time."""
+    from alteraser.data.files import write_interactions
+
+    interactions = options.open(data)
+    write_interactions(interactions, out, force=force)
+    result = {"out": str(out), "interactions": len(interactions)}
+    show(
+        result, as_json=json, human=lambda to: to.print(f"{len(interactions)} interactions written to {out}")
+    )
+
+
+@app.command(
+    epilog="Example: alteraser data split ratings.csv --how random --fraction 0.2 --train train.parquet "
+    "--test test.parquet"
+)
+@reads_data
+def split(
+    data: Data,
+    train: Annotated[Path, typer.Option(metavar="FILE", help="Where the part to learn from goes.")],
+    test: Annotated[Path, typer.Option(metavar="FILE", help="Where the part to judge by goes.")],
+    options: DataOptions,
+    how: Annotated[
+        Literal["random", "time", "last"],
+        typer.Option(help="Per user: at random, the latest share in time, or the last interaction alone."),
+    ] = "random",
+    fraction: Annotated[
+        float, typer.Option(help="The share of each user's items that goes to the test part.")
+    ] = 0.2,
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Split the interactions of every user into a part to learn from and a part to judge by."""
+    import numpy as np
+
+    from alteraser.data.files import staged_frame
+    from alteraser.data.split import holdout, leave_last_out, split_by_time
+    from alteraser.errors import SettingError
+
+    if train == test:
+        raise SettingError("--train and --test name the same file; two files are wanted.")
+    interactions = options.open(data)
+    if how == "random":
+        parts = holdout(interactions, fraction=fraction, rng=np.random.default_rng(seed))
+    elif how == "time":
+        parts = split_by_time(interactions, fraction=fraction)
+    else:
+        parts = leave_last_out(interactions)
+    if len(parts[1]) == 0:
+        note("No user has enough interactions to give any to the test part; it is empty.")
+    with (
+        staged_frame(parts[0].to_frame(), train, force=force),
+        staged_frame(parts[1].to_frame(), test, force=force),
+    ):
+        pass  # both are written before either takes its place
+    result = {"train": {"out": str(train), "interactions": len(parts[0])}}
+    result["test"] = {"out": str(test), "interactions": len(parts[1])}
+
+    def human(to: Console) -> None:
+        to.print(f"{len(parts[0])} interactions written to {train}, {len(parts[1])} to {test}")
+
+    show(result, as_json=json, human=human)

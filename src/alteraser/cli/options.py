@@ -1,0 +1,103 @@
+"""Options that several commands share, and how they turn into data. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from alteraser.data.interactions import Interactions
+    from alteraser.data.reading import Reading
+
+Command = TypeVar("Command", bound=Callable[..., None])
+READING = "Reading the data"
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists already.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything random; the same seed gives the same result.")]
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A file, or the name of a data set.", show_default=False)
+]
+ModelPath = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="The folder of a trained model.", show_default=False)
+]
+RequestFile = Annotated[
+    Path, typer.Option(metavar="FILE", help="What to forget: CSV, Parquet or JSON-lines.", show_default=False)
+]
+MissingOption = Annotated[
+    Literal["error", "ignore"],
+    typer.Option(
+        help="What to do with requests that match nothing in the data: refuse all, or skip and count them."
+    ),
+]
+
+
+def _option(flag: str, text: str, metavar: str) -> Any:
+    return typer.Option(flag, help=text, metavar=metavar, rich_help_panel=READING, show_default=False)
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where data is looked for and how it is read; what is not given follows the data set or the model."""
+
+    data_dir: Annotated[Path | None, _option("--data-dir", "Folder of the named data sets.", "DIR")] = None
+    user: Annotated[str | None, _option("--user-column", "Column of the user ids.", "NAME")] = None
+    item: Annotated[str | None, _option("--item-column", "Column of the item ids.", "NAME")] = None
+    weight: Annotated[str | None, _option("--weight-column", "Column of confidences.", "NAME")] = None
+    time: Annotated[str | None, _option("--time-column", "Column of times.", "NAME")] = None
+    rating: Annotated[str | None, _option("--rating-column", "Column that --min-rating cuts.", "NAME")] = None
+    min_rating: Annotated[float | None, _option("--min-rating", "Keep ratings from this up.", "X")] = None
+    min_interactions: Annotated[
+        int | None, _option("--min-interactions", "Keep the k-core: drop users and items with fewer.", "K")
+    ] = None
+    merge: Annotated[
+        Literal["max", "sum", "last"] | None,
+        _option("--merge", "How repeated pairs become one weight.", "HOW"),
+    ] = None
+
+    def reading(self, name_or_path: str, base: Reading | None = None) -> Reading:
+        """How to read: `base` (that of a model) or the data set's own way, with the options given on top."""
+        from alteraser.data.datasets import usual_reading
+
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "data_dir"}
+        return (base or usual_reading(name_or_path)).with_options(
+            {k: v for k, v in given.items() if v is not None}
+        )
+
+    def open(self, name_or_path: str, base: Reading | None = None) -> Interactions:
+        from alteraser.data.datasets import open_data
+
+        reading = self.reading(name_or_path, base)
+        return open_data(name_or_path, data_dir=self.data_dir, reading=reading)
+
+
+def reads_data(command: Command) -> Command:
+    """The command with the options of `DataOptions` added; it receives them as its argument `options`."""
+    hints = get_type_hints(command, include_extras=True)
+    added = get_type_hints(DataOptions, include_extras=True)
+    names = [field.name for field in fields(DataOptions)]
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> None:
+        options = DataOptions(**{name: arguments.pop(f"data_option_{name}") for name in names})
+        command(**arguments, options=options)
+
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != "options"]
+    extra = [
+        inspect.Parameter(
+            f"data_option_{name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=added[name]
+        )
+        for name in names
+    ]
+    parameters = [
+        p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own
+    ] + extra
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run  # type: ignore[return-value]

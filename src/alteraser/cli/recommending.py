@@ -1,0 +1,161 @@
+"""`alteraser recommend` and `alteraser similar`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from alteraser.cli.options import DataOptions, Force, Json, ModelPath, reads_data
+from alteraser.cli.output import print_table, show
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from alteraser.data.interactions import CSR, Vocabulary
+    from alteraser.models.checkpoint import StoredModel
+
+RECOMMEND_EXAMPLE = "Example: alteraser recommend model --user 42 -k 10 --exclude ratings.parquet"
+SIMILAR_EXAMPLE = "Example: alteraser similar model --item 'Baking: Rye sourdough' -k 10"
+K = Annotated[int, typer.Option("-k", "--k", min=1, help="How many items.")]
+
+
+@reads_data
+def recommend(
+    model: ModelPath,
+    options: DataOptions,
+    user: Annotated[
+        str | None, typer.Option(metavar="ID", help="The user to recommend to.", show_default=False)
+    ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Many users: a CSV or Parquet file with a column user_id.",
+            show_default=False,
+        ),
+    ] = None,
+    k: K = 10,
+    exclude: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Leave out what a user has in this data.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where the lists go (.csv or .parquet).", show_default=False),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """List the items a model recommends to a user, or to many."""
+    import polars as pl
+
+    from alteraser.data.files import check_free, read_ids, write_frame
+    from alteraser.errors import SettingError
+    from alteraser.models.checkpoint import load_model
+
+    if (user is None) == (users is None):
+        raise SettingError("Give one of --user ID and --users FILE.")
+    if out is not None:
+        check_free(out, force=force)
+    stored = load_model(model)
+    asked = pl.Series([user]) if users is None else read_ids(users, "user_id")
+    seen = None if exclude is None else _seen(stored, exclude, options)
+    lists = _lists(stored, asked, k, seen)
+    if out is not None:
+        write_frame(lists, out, force=force)
+        result: dict[str, Any] = {"out": str(out), "users": len(asked), "rows": lists.height}
+        show(result, as_json=json, human=lambda to: to.print(f"Lists of {len(asked)} users written to {out}"))
+        return
+    result = {"recommendations": lists.to_dicts()}
+    show(result, as_json=json, human=lambda to: print_table(to, _table(lists, "Recommended")))
+
+
+def similar(
+    model: ModelPath,
+    item: Annotated[str, typer.Option(metavar="ID", help="The item to compare with.", show_default=False)],
+    k: K = 10,
+    json: Json = False,
+) -> None:
+    """List the items most like an item, by the angle between their vectors."""
+    import numpy as np
+    import polars as pl
+    import torch
+
+    from alteraser.models.checkpoint import load_model
+
+    stored = load_model(model)
+    row = _known_rows(stored.item_vocabulary, pl.Series([item]), "item")[0]
+    likeness = stored.model.item_similarities(row)
+    likeness[torch.from_numpy(_tombstones(stored.item_vocabulary))] = -torch.inf
+    likeness[row] = -torch.inf
+    values, rows = torch.sort(likeness, descending=True, stable=True)
+    kept = np.flatnonzero(torch.isfinite(values[:k]).numpy())
+    lists = pl.DataFrame(
+        {
+            "rank": kept + 1,
+            "item_id": stored.item_vocabulary.ids.gather(rows[:k].numpy()[kept]),
+            "similarity": values[:k].double().numpy()[kept],
+        }
+    )
+    show(
+        {"similar": lists.to_dicts()},
+        as_json=json,
+        human=lambda to: print_table(to, _table(lists, "Similar items")),
+    )
+
+
+def _seen(stored: StoredModel, exclude: str, options: DataOptions) -> CSR:
+    from alteraser.data.interactions import Side
+
+    known, _ = options.open(exclude, stored.reading).known_to(stored.user_vocabulary, stored.item_vocabulary)
+    return known.by(Side.USERS)
+
+
+def _lists(stored: StoredModel, asked: pl.Series, k: int, seen: CSR | None) -> pl.DataFrame:
+    """Columns user_id, rank, item_id, score: the lists one below the other."""
+    import numpy as np
+    import polars as pl
+
+    from alteraser.measure.ranking import top_k
+
+    users = _known_rows(stored.user_vocabulary, asked, "user")
+    lists = top_k(stored.model, users, k, exclude=seen, unavailable=_tombstones(stored.item_vocabulary))
+    place, rank = np.nonzero(lists >= 0)
+    items = lists[place, rank]
+    return pl.DataFrame(
+        {
+            "user_id": stored.user_vocabulary.ids.gather(users[place]),
+            "rank": rank + 1,
+            "item_id": stored.item_vocabulary.ids.gather(items),
+            "score": stored.model.pair_scores(users[place], items).double().numpy(),
+        }
+    )
+
+
+def _known_rows(vocabulary: Vocabulary, ids: pl.Series, what: str) -> Any:
+    import numpy as np
+
+    from alteraser.errors import MismatchError
+
+    rows = vocabulary.rows(ids)
+    if (unknown := np.flatnonzero(rows < 0)).size:
+        raise MismatchError(
+            f"{unknown.size} of {len(ids)} {what}s asked for are not in the model (the first at place "
+            f"{unknown[0] + 1}). A {what} is known if it was in the training data and was not forgotten."
+        )
+    return rows
+
+
+def _tombstones(vocabulary: Vocabulary) -> Any:
+    return vocabulary.ids.is_null().arg_true().to_numpy().astype("int64")
+
+
+def _table(lists: pl.DataFrame, title: str) -> Any:
+    from alteraser.report.tables import Table
+
+    rows = tuple(
+        tuple(f"{v:.4f}" if isinstance(v, float) else str(v) for v in row) for row in lists.iter_rows()
+    )
+    return Table(title, tuple(lists.columns), rows)

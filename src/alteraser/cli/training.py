@@ -1,0 +1,100 @@
+"""`alteraser train`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from alteraser.cli.options import Data, DataOptions, Force, Json, Seed, reads_data
+from alteraser.cli.output import progress, show
+
+EXAMPLE = "Example: alteraser train ratings.parquet --model enmf --dim 64 --w0 0.3 --l2 0.01 --out model"
+TrainerName = Literal["als", "adamw"]
+
+
+@reads_data
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="MODEL", help="The folder to write.", show_default=False)],
+    options: DataOptions,
+    model: Annotated[
+        Literal["enmf", "mf"], typer.Option(help="enmf weighs the dimensions of a score.")
+    ] = "enmf",
+    trainer: Annotated[TrainerName, typer.Option(help="als solves row after row; adamw descends.")] = "als",
+    dim: Annotated[int, typer.Option(help="Length of a user's or item's vector.")] = 64,
+    w0: Annotated[float, typer.Option(help="Weight of a missing entry; a positive weighs 1.")] = 0.3,
+    l2: Annotated[float, typer.Option(help="Strength of the penalty on vectors.")] = 0.01,
+    l2_scaling: Annotated[
+        float, typer.Option(help="How the penalty grows with a row's count, as an exponent; 0 is plain L2.")
+    ] = 1.0,
+    user_activity: Annotated[
+        float, typer.Option(help="Exponent by which missing entries of active users weigh more.")
+    ] = 0.0,
+    item_popularity: Annotated[
+        float, typer.Option(help="Exponent by which missing entries of popular items weigh more.")
+    ] = 0.0,
+    max_passes: Annotated[
+        int | None,
+        typer.Option(help="At most so many passes (als) or epochs (adamw).", show_default="200, 500"),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Stop when the loss falls by less than this share.", show_default="1e-5, 1e-4"),
+    ] = None,
+    learning_rate: Annotated[float, typer.Option(help="Step size of adamw.")] = 0.01,
+    solve_h: Annotated[
+        bool, typer.Option("--solve-h", help="Also solve enmf's h after every pass of als.")
+    ] = False,
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Train a model on the interactions and write it to a folder."""
+    import numpy as np
+
+    from alteraser.data.files import check_free
+    from alteraser.models.checkpoint import MODELS, StoredModel, save_model
+    from alteraser.models.objective import Objective
+    from alteraser.train.fit import fit
+    from alteraser.train.named import named_trainer
+
+    check_free(out, force=force, folder=True)
+    objective = Objective(
+        w0=w0, l2=l2, l2_scaling=l2_scaling, user_activity=user_activity, item_popularity=item_popularity
+    )
+    chosen = named_trainer(
+        trainer, max_passes=max_passes, tolerance=tolerance, learning_rate=learning_rate, solve_others=solve_h
+    )
+    interactions = options.open(data)
+    rng = np.random.default_rng(seed)
+    untrained = MODELS[model].sized_for(interactions, dim=dim, objective=objective, rng=rng)
+    began = time.perf_counter()
+    with progress("Training") as watch:
+        training = fit(untrained, interactions, trainer=chosen, rng=rng, progress=watch)
+    seconds = time.perf_counter() - began
+    stored = StoredModel.of(training.model, interactions, reading=options.reading(data))
+    save_model(stored, out, force=force)
+    result = {
+        "out": str(out),
+        "model": model,
+        "users": interactions.n_users,
+        "items": interactions.n_items,
+        "interactions": len(interactions),
+        "passes": len(training.losses),
+        "converged": training.converged,
+        "loss": training.model.loss(interactions),
+        "seconds": seconds,
+    }
+
+    def human(to: Console) -> None:
+        end = "converged" if training.converged else "stopped at the limit, not converged (see --max-passes)"
+        to.print(
+            f"{model} with {interactions.n_users} users and {interactions.n_items} items written to {out}\n"
+            f"{len(training.losses)} passes, {end}; loss {result['loss']:.1f}; {seconds:.2f} s"
+        )
+
+    show(result, as_json=json, human=human)
