@@ -95,9 +95,14 @@ def test_row_problem_has_the_gradient_and_hessian_of_the_dense_loss(
         loss: Tensor = dense_loss(data, objective, *parameters.values())
         return loss
 
-    gradient = torch.func.jacrev(of_rows)(x)
-    hessian = torch.func.hessian(of_rows)(x)  # [B, d, B, d]
+    point = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(of_rows(point), point, create_graph=True)
+    second = [torch.autograd.grad(slope, point, retain_graph=True)[0] for slope in gradient.flatten()]
+    gradient = gradient.detach()
+    # Rows of one side do not touch each other: of all second derivatives only those within a row are not zero.
+    hessian = torch.stack(second).reshape(*x.shape, *x.shape)
     blocks = torch.stack([hessian[i, :, i, :] for i in range(len(rows))])
+    assert float(hessian.square().sum()) == pytest.approx(float(blocks.square().sum()), rel=1e-14)
     vectors = torch.from_numpy(np.random.default_rng(1).normal(size=x.shape))
     product = torch.einsum("bij,bj->bi", blocks, vectors)
 
