@@ -209,7 +209,7 @@ def test_a_stopped_folder_leaves_no_trace(tmp_path: Path, stop: BaseException) -
     (path / "weights").write_text("old")
     with (
         pytest.raises(WriteError if isinstance(stop, OSError) else type(stop)),
-        atomic_folder(path, force=True) as temporary,
+        atomic_folder(path, marked_by="weights", force=True) as temporary,
     ):
         write_half(temporary / "weights", stop)
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
@@ -219,11 +219,24 @@ def test_a_stopped_folder_leaves_no_trace(tmp_path: Path, stop: BaseException) -
 def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "model"
     for content in ("one", "two"):
-        with atomic_folder(path, force=content == "two") as temporary:
-            (temporary / content).write_text(content)
-    assert [file.name for file in tmp_path.rglob("*")] == ["model", "two"]
-    with pytest.raises(OutputExists), atomic_folder(path, force=False):
+        with atomic_folder(path, marked_by="weights", force=content == "two") as temporary:
+            (temporary / "weights").write_text(content)
+            (temporary / content).touch()
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["model", "two", "weights"]
+    assert (path / "weights").read_text() == "two"
+    with pytest.raises(OutputExists), atomic_folder(path, marked_by="weights", force=False):
         pytest.fail("the block must not run when its result cannot be kept")
+
+
+def test_force_never_replaces_a_folder_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letters").write_text("dear")
+    with (
+        pytest.raises(OutputExists, match="holds something else"),
+        atomic_folder(tmp_path / "home", marked_by="weights", force=True),
+    ):
+        pytest.fail("the block must not run")
+    assert (tmp_path / "home" / "letters").read_text() == "dear"
 
 
 def test_the_old_folder_comes_back_if_the_last_step_fails(
@@ -240,7 +253,10 @@ def test_the_old_folder_comes_back_if_the_last_step_fails(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(WriteError, match="Permission denied"), atomic_folder(path, force=True) as temporary:
+    with (
+        pytest.raises(WriteError, match="Permission denied"),
+        atomic_folder(path, marked_by="weights", force=True) as temporary,
+    ):
         (temporary / "new").touch()
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
     assert (path / "weights").read_text() == "old"
@@ -248,11 +264,14 @@ def test_the_old_folder_comes_back_if_the_last_step_fails(
 
 def test_an_empty_folder_is_free_and_a_file_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with atomic_folder(tmp_path / "empty", force=False) as temporary:
+    with atomic_folder(tmp_path / "empty", marked_by="weights", force=False) as temporary:
         (temporary / "new").touch()
     assert (tmp_path / "empty" / "new").exists()
     (tmp_path / "file").touch()
-    with pytest.raises(OutputExists, match="is a file"), atomic_folder(tmp_path / "file", force=True):
+    with (
+        pytest.raises(OutputExists, match="is a file"),
+        atomic_folder(tmp_path / "file", marked_by="weights", force=True),
+    ):
         pytest.fail("the block must not run")
     with pytest.raises(OutputExists, match="is a folder"), atomic_file(tmp_path / "empty", force=True):
         pytest.fail("the block must not run")

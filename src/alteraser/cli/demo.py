@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from alteraser.report.html import Listing, Section
 
 EXAMPLE = "Example: alteraser demo --out demo"
+REPORT = "report.html"
 N_USERS, DIM, LIST_LENGTH = 32, 32, 10
 
 
@@ -59,11 +60,14 @@ def demo(
     from alteraser.unlearn.alteraser import AltEraser
     from alteraser.unlearn.retrain import Retrain
 
-    check_free(out, force=force, folder=True)
+    check_free(out, force=force, marked_by=REPORT)
     rng = np.random.default_rng(seed)
     story = _story(rng)
     untrained = MF.sized_for(story.full, dim=DIM, objective=Objective(w0=0.1, l2=0.03), rng=rng)
     trainer = ALS(max_passes=300, tolerance=1e-6)
+    fit(
+        untrained, story.full, trainer=ALS(max_passes=1)
+    )  # compiles the kernels, so that the clock does not count it
     with progress("Training the original") as watch:
         began = time.perf_counter()
         original = fit(untrained, story.full, trainer=trainer, progress=watch)
@@ -185,10 +189,10 @@ def _page(
     from alteraser.report.html import Section, page
 
     lowest = min(min(values) for values in losses.values())
-    gaps = {
-        name: (list(range(len(values))), [max(value - lowest, 1e-3) for value in values])
-        for name, values in losses.items()
-    }
+    gaps = {}
+    for name, values in losses.items():
+        above = [(number, value - lowest) for number, value in enumerate(values) if value > lowest]
+        gaps[name] = ([number for number, _ in above], [gap for _, gap in above])
     curve = plots.curves(
         "Loss above the lowest reached", gaps, x="passes over the data", y="loss gap", log=True
     )
@@ -217,8 +221,8 @@ def _write(
     from alteraser.models.checkpoint import StoredModel, save_model
 
     reading = Reading(time="time")
-    with atomic_folder(out, force=force) as folder:
-        (folder / "report.html").write_text(page, encoding="utf-8")
+    with atomic_folder(out, marked_by=REPORT, force=force) as folder:
+        (folder / REPORT).write_text(page, encoding="utf-8")
         write_interactions(story.full, folder / "full.parquet")
         write_interactions(story.test, folder / "test.parquet")
         write_frame(story.requests.frame.select("user", "item"), folder / "requests.csv")
@@ -256,4 +260,4 @@ def _human(
         for each in lists
     ]
     to.print(Columns(panels))
-    to.print(f"Report: {out / 'report.html'}")
+    to.print(f"Report: {out / REPORT}")

@@ -80,9 +80,9 @@ def forget(
     """Make a model forget what the requests name, and write the new model."""
     from alteraser.data.files import check_free, staged_frame, written_reading
     from alteraser.data.request_files import read_requests
-    from alteraser.models.checkpoint import Batch, StoredModel, load_model, save_model
+    from alteraser.models.checkpoint import MANIFEST, Batch, StoredModel, load_model, save_model
 
-    check_free(out, force=force, folder=True)
+    check_free(out, force=force, marked_by=MANIFEST)
     if remaining is not None:
         check_free(remaining, force=force)
     key = _key(key_file)

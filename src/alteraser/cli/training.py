@@ -57,12 +57,12 @@ def train(
     import numpy as np
 
     from alteraser.data.files import check_free
-    from alteraser.models.checkpoint import MODELS, StoredModel, save_model
+    from alteraser.models.checkpoint import MANIFEST, MODELS, StoredModel, save_model
     from alteraser.models.objective import Objective
     from alteraser.train.fit import fit
     from alteraser.train.named import named_trainer
 
-    check_free(out, force=force, folder=True)
+    check_free(out, force=force, marked_by=MANIFEST)
     objective = Objective(
         w0=w0, l2=l2, l2_scaling=l2_scaling, user_activity=user_activity, item_popularity=item_popularity
     )

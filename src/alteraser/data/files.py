@@ -149,7 +149,10 @@ def read_ids(path: str | Path, column: str) -> pl.Series:
             f"{path} could not be read as {ending} ({_kind(error)}). Check that it is complete."
         ) from None
     if column not in table.columns:
-        raise ColumnError(f"{path} has no column {column!r}; the columns are {', '.join(table.columns)}.")
+        # The columns are not listed: a file without a header would show ids.
+        raise ColumnError(
+            f"{path} has no column {column!r} among its {table.width}. Give a header line with that name."
+        )
     if table.height == 0:
         raise DataError(f"{path} holds no ids, only a header; at least one row is wanted.")
     return table[column]
@@ -196,8 +199,13 @@ def written_reading(data: Interactions) -> Reading:
     )
 
 
-def check_free(path: Path, *, force: bool, folder: bool = False) -> None:
-    """Raise unless a file (or folder) can be put at `path`: asked before long work, not only after it."""
+def check_free(path: Path, *, force: bool, marked_by: str | None = None) -> None:
+    """Raise unless a file can be put at `path`: asked before long work, not only after it.
+
+    With `marked_by` it is a folder that is to be put there, and even `force` replaces only one that holds a file
+    of that name: a mistyped path must not cost a folder of something else.
+    """
+    folder = marked_by is not None
     if not path.parent.is_dir():
         raise WriteError(f"{path} cannot be written: the folder {path.parent} is not there. Create it first.")
     if not path.exists():
@@ -210,6 +218,11 @@ def check_free(path: Path, *, force: bool, folder: bool = False) -> None:
     if not force:
         raise OutputExists(
             f"{path} is there already. Choose another path, or replace it with force=True (--force)."
+        )
+    if marked_by is not None and not (path / marked_by).is_file():
+        raise OutputExists(
+            f"{path} holds something else (there is no {marked_by} in it), so it is not replaced. "
+            f"Choose another path, or empty the folder first."
         )
 
 
@@ -232,14 +245,14 @@ def atomic_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
+def atomic_folder(path: str | Path, *, marked_by: str, force: bool = False) -> Iterator[Path]:
     """A new folder to write into, which becomes `path` when the block ends well and vanishes otherwise.
 
-    With `force` an old folder is replaced as a whole, whatever else it held; it comes back if the last step
-    fails. An empty folder counts as free.
+    With `force` an old folder that holds a file called `marked_by` is replaced as a whole; it comes back if the
+    last step fails. An empty folder counts as free.
     """
     path = Path(path)
-    check_free(path, force=force, folder=True)
+    check_free(path, force=force, marked_by=marked_by)
     temporary, old = _sibling(path), _sibling(path)
     try:
         with _writing(path):
@@ -248,7 +261,7 @@ def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
             for file in temporary.rglob("*"):
                 if file.is_file():
                     _flush(file)
-            check_free(path, force=force, folder=True)
+            check_free(path, force=force, marked_by=marked_by)
             _swap(temporary, path.resolve(), old)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -27,7 +27,7 @@ def sections(report: Report, *, seconds: Mapping[str, float] | None = None) -> l
             against = f" against {report.reference}" if measure == "rbo" else ""
             drawn.append(plots.bars(f"{NAMES[measure]}@{k}{against}, {GROUPS[group]}", values))
     if seconds:
-        drawn.append(plots.bars("Seconds", seconds, unit=" s", log=True))
+        drawn.append(plots.bars("Seconds", seconds, unit=" s"))
     return [
         Section("Side by side", plots=drawn, tables=[summary(report, seconds=seconds)]),
         *(

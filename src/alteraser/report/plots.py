@@ -13,15 +13,13 @@ COLOURS = {"original": "#8d99ae", "unlearned": "#2a9d8f", "retrained": "#e07a5f"
 _OTHER_COLOURS = ("#3d5a80", "#f2cc8f", "#81b29a", "#6d597a", "#b56576", "#355070")
 
 
-def bars(title: str, values: Mapping[str, float], *, unit: str = "", log: bool = False) -> str:
+def bars(title: str, values: Mapping[str, float], *, unit: str = "") -> str:
     """A horizontal bar per model with its figure written beside it."""
     figure = Figure(figsize=(4.6, 0.9 + 0.42 * len(values)))
     axes = figure.subplots()
     names = list(values)[::-1]
     drawn = axes.barh(names, [values[name] for name in names], color=[_colour(name, names) for name in names])
     axes.bar_label(drawn, labels=[f"{values[name]:.3g}{unit}" for name in names], padding=4)
-    if log:
-        axes.set_xscale("log")
     axes.margins(x=0.18)
     axes.set_title(title, loc="left", fontsize=11)
     axes.xaxis.set_visible(False)
