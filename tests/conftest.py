@@ -45,8 +45,8 @@ def _random_data(
     """Random interactions; everyone has one unless `empty`, which leaves the last user and item without any."""
     rng = np.random.default_rng(seed)
     matrix = rng.random((n_users, n_items)) < density
-    matrix[np.arange(n_users), np.arange(n_users) % n_items] = True
-    matrix[np.arange(n_items) % n_users, np.arange(n_items)] = True
+    matrix[np.arange(n_users), np.arange(n_users) % (n_items - 1)] = True
+    matrix[np.arange(n_items) % (n_users - 1), np.arange(n_items)] = True
     if empty:
         matrix[-1, :] = False
         matrix[:, -1] = False

@@ -88,6 +88,12 @@ class Passes(Generic[Model]):
         return len(self.losses) - 1
 
 
+def check_stopping_rule(max_passes: int, tolerance: float) -> None:
+    """Raises unless both are from 0 up."""
+    if max_passes < 0 or not tolerance >= 0:
+        raise SettingError(f"max_passes is {max_passes} and tolerance {tolerance}; both must be 0 or more.")
+
+
 def repeat(
     sweeper: Sweeper,
     model: Model,
@@ -98,8 +104,7 @@ def repeat(
     progress: Progress | None = None,
 ) -> Passes[Model]:
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`."""
-    if max_passes < 0 or not tolerance >= 0:
-        raise SettingError(f"max_passes is {max_passes} and tolerance {tolerance}; both must be 0 or more.")
+    check_stopping_rule(max_passes, tolerance)
     rows = Rows.occupied(data)
     losses = [model.loss(data)]
     for done in range(1, max_passes + 1):
@@ -115,6 +120,12 @@ def repeat(
 def _solve_block(
     problems: RowProblems, table: Tensor, counts: NDArray[np.int64], solver: Solver, rows: NDArray[np.int64]
 ) -> Tensor:
-    solved = minimize(problems.block(rows), table[torch.from_numpy(rows)], solver=solver).value
-    # The minimum of an empty row is zero exactly, and nothing of a forgotten row may be left by an inexact solver.
-    return solved * torch.from_numpy(counts[rows] > 0)[:, None]
+    # The minimum of an empty row is zero, and nothing of a forgotten row may be left by an inexact solver, not even
+    # the sign of a zero: such rows are not solved at all.
+    solved = torch.zeros(len(rows), table.shape[1], dtype=table.dtype)
+    occupied = counts[rows] > 0
+    if occupied.any():
+        start = table[torch.from_numpy(rows[occupied])]
+        solution = minimize(problems.block(rows[occupied]), start, solver=solver)
+        solved[torch.from_numpy(occupied)] = solution.value
+    return solved
