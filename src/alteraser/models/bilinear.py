@@ -37,6 +37,12 @@ class Bilinear(ABC):
                 f"Tables of shape {tuple(self.users.shape)} and {tuple(self.items.shape)} came; "
                 f"[n_users, dim] and [n_items, dim] with the same dim are wanted."
             )
+        kinds = {value.dtype for value in self.parameters().values()}
+        if kinds not in ({torch.float32}, {torch.float64}):
+            raise ModelError(
+                f"Numbers of type {', '.join(sorted(map(str, kinds)))} came; float32 or float64 is wanted, the same "
+                f"for all."
+            )
 
     @property
     @abstractmethod

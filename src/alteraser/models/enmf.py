@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from alteraser.data.interactions import Interactions, Side
+from alteraser.errors import ModelError
 from alteraser.models.bilinear import Bilinear, tables_for
 from alteraser.models.objective import Objective
 
@@ -20,6 +21,13 @@ class ENMF(Bilinear):
     """h = √dim · eta / ‖eta‖: left free, h would undo the penalty, since (a·p, a·q, h/a²) scores the same."""
 
     eta: Tensor  # [dim]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.eta.shape != (self.dim,) or not self.eta.any():
+            raise ModelError(
+                f"An eta of shape {tuple(self.eta.shape)} came; [{self.dim}] is wanted, not all of it zero."
+            )
 
     @classmethod
     def sized_for(

@@ -28,6 +28,8 @@ class AdamW:
     min_improvement: float = 1e-4
 
     def __post_init__(self) -> None:
+        if not self.min_improvement >= 0:
+            raise SettingError(f"min_improvement is {self.min_improvement}; a number from 0 up is wanted.")
         if not self.learning_rate > 0 or self.batch_users < 1 or self.max_epochs < 1 or self.patience < 1:
             raise SettingError(
                 f"learning_rate {self.learning_rate}, batch_users {self.batch_users}, max_epochs {self.max_epochs}, "

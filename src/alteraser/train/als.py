@@ -9,7 +9,7 @@ import numpy as np
 from alteraser.data.interactions import Interactions
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
-from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, repeat
+from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
 from alteraser.train.base import Training
 
 
@@ -21,6 +21,9 @@ class ALS:
     tolerance: float = 1e-5
     solver: Solver = ah_newton
     solve_others: bool = False
+
+    def __post_init__(self) -> None:
+        check_stopping_rule(self.max_passes, self.tolerance)
 
     def train(
         self, model: Model, data: Interactions, *, rng: np.random.Generator, progress: Progress | None = None

@@ -9,7 +9,7 @@ from alteraser.data.requests import Missing, Requests
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.executors import Executor, Serial
-from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, repeat
+from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
 from alteraser.train.base import Training
 from alteraser.unlearn.base import Outcome, forget_by
 
@@ -29,6 +29,10 @@ class AltEraser:
     executor: Executor = Serial()
     solve_others: bool = False
 
+    def __post_init__(self) -> None:
+        check_stopping_rule(self.max_passes, self.tolerance)
+        self._sweeper()
+
     def forget(
         self,
         original: Model,
@@ -41,7 +45,7 @@ class AltEraser:
         """The original made to forget what is requested, without starting anew."""
 
         def erase(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
-            sweeper = Sweeper(self.solver, self.block_rows, self.executor, self.solve_others)
+            sweeper = self._sweeper()
             rows = Rows.occupied(forget)
             model = sweeper.sweep(model, remain, rows)
             passes = repeat(
@@ -56,3 +60,6 @@ class AltEraser:
             return Training(passes.model, passes.losses, passes.converged, visited)
 
         return forget_by(erase, original, full, requested, missing=missing)
+
+    def _sweeper(self) -> Sweeper:
+        return Sweeper(self.solver, self.block_rows, self.executor, self.solve_others)

@@ -1,0 +1,74 @@
+"""The step for h: it never raises the loss, keeps h at root mean square 1 and finds the best h."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from alteraser.models.enmf import ENMF
+from alteraser.models.objective import Objective
+
+
+def rms(h: torch.Tensor) -> float:
+    return float(h.double().square().mean().sqrt())
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("scale", [0.1, 0.5, 2.0])
+def test_the_step_never_raises_the_loss_and_keeps_the_scale_of_h(
+    seed: int, dtype: torch.dtype, scale: float, random_data: Any, small_model: Any
+) -> None:
+    data = random_data(seed=seed, confidences=True, empty=True)
+    objective = Objective(w0=0.3, l2=0.05, user_activity=0.3, item_popularity=0.3)
+    model = small_model(data, enmf=True, seed=seed, dtype=dtype, scale=scale, objective=objective)
+    solved = model.with_other_parameters_solved(data)
+    assert solved.loss(data) <= model.loss(data)
+    assert rms(solved.h) == pytest.approx(1, rel=1e-6)
+    assert solved.dtype == dtype
+
+
+def test_on_planted_data_the_step_finds_h(build: Any) -> None:
+    """Users of two kinds, each with the items of its kind; rows are right, but h has one dimension reversed."""
+    kinds = np.arange(12) % 2
+    data = build(kinds[:, None] == (np.arange(10) % 2)[None, :])
+    users = torch.eye(2, dtype=torch.float64)[torch.from_numpy(kinds)]
+    items = torch.eye(2, dtype=torch.float64)[torch.arange(10) % 2]
+    objective = Objective(w0=0.5, l2=1e-3, l2_scaling=0.0)
+    model = ENMF(users, items, objective, torch.tensor([1.0, -1.0], dtype=torch.float64))
+    solved = model.with_other_parameters_solved(data)
+    # Every score is then 1 or 0 as it should be: only the penalty is left.
+    assert solved.loss(data) == pytest.approx(1e-3 * 22, rel=1e-9)
+    torch.testing.assert_close(solved.h, torch.ones(2, dtype=torch.float64))
+    assert model.loss(data) > 100
+
+
+def test_the_h_found_is_the_best(random_data: Any, small_model: Any, dense_loss: Any) -> None:
+    """Against the minimum of the dense loss without penalty, in which h is a linear regression."""
+    data = random_data(confidences=True)
+    objective = Objective(w0=0.3, l2=1e-9, l2_scaling=0.0)
+    model = small_model(data, enmf=True, objective=objective)
+    solved = model.with_other_parameters_solved(data)
+    eta = solved.eta.clone().requires_grad_()
+    # The scale of h went into the tables, so that the derivative along h must vanish there too.
+    free = torch.ones((), dtype=torch.float64, requires_grad=True)
+    loss = dense_loss(data, objective, solved.users * free, solved.items, eta)
+    gradients = torch.autograd.grad(loss, (eta, free))
+    assert float(gradients[0].norm()) < 1e-6
+    assert abs(float(gradients[1])) < 1e-6
+
+
+def test_nothing_to_gain_is_nothing_changed(random_data: Any, small_model: Any) -> None:
+    data = random_data()
+    solved = small_model(data, enmf=True).with_other_parameters_solved(data)
+    zero = solved.with_parameters({**solved.parameters(), "users": torch.zeros_like(solved.users)})
+    assert zero.with_other_parameters_solved(data) is zero
+
+
+def test_mf_has_no_other_parameters(random_data: Any, small_model: Any) -> None:
+    data = random_data()
+    model = small_model(data)
+    assert model.with_other_parameters_solved(data) is model
