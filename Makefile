@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test check bench docs clean
+.PHONY: setup demo test check bench bench-page docs clean
 
 setup: .venv/ready
 
@@ -25,6 +25,12 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+bench-page: setup
+	$(BIN)/python -m benchmarks --only page
+
+docs: setup
+	$(BIN)/python docs/commands.py
 
 clean:
 	rm -rf .venv demo

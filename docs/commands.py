@@ -1,0 +1,64 @@
+"""Writes docs/commands.md from the command itself, so that the two never differ: `make docs`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from alteraser.cli.main import app
+
+PAGE = Path(__file__).with_name("commands.md")
+INTRODUCTION = (
+    "Made from the command's own help by `make docs`. Results go to standard output, progress to standard error. "
+    "Every command takes `--json` and then prints one JSON document. Bad input ends with exit code 2, an interruption "
+    "with 130; in both cases nothing half-written is left behind.\n"
+)
+
+
+def page() -> str:
+    """Every command with its arguments, options and an example."""
+    sections = (
+        _section(path, command) for path, command in commands("alteraser", typer.main.get_command(app))
+    )
+    return "\n".join(["# Commands\n", INTRODUCTION, *sections])
+
+
+def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, with its full name."""
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(f"{path} {name}", child)
+    if not hasattr(command, "commands"):
+        yield path, command
+
+
+def _section(path: str, command: Any) -> str:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and "--help" not in p.opts]
+    usage = " ".join([path, *(p.metavar or p.name.upper() for p in arguments), "[OPTIONS]"])
+    example = (command.epilog or "").removeprefix("Example: ")
+    lines = [
+        f"## {path}\n",
+        f"`{usage}`\n",
+        f"{inspect.cleandoc(command.help)}\n",
+        f"```sh\n{example}\n```\n",
+    ]
+    lines += ["| | | default |", "| --- | --- | --- |"]
+    lines += [f"| `{p.metavar or p.name.upper()}` | {p.help} | required |" for p in arguments]
+    lines += [f"| `{', '.join(p.opts)}` | {p.help} | {_default(p)} |" for p in options]
+    return "\n".join(lines) + "\n"
+
+
+def _default(option: Any) -> str:
+    if isinstance(option.show_default, str):
+        return option.show_default
+    if option.required:
+        return "required"
+    return "" if option.default is None or option.default is False else f"`{option.default}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

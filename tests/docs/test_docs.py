@@ -1,0 +1,48 @@
+"""What the documents show is what the software does."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+
+from alteraser.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(
+        rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+
+
+def test_the_readme_example_in_python_runs_and_forgets(tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(blocks("python")[0], encoding="utf-8")
+    after = runpy.run_path(str(tmp_path / "example.py"))
+    scores = after["report"].re_predict
+    assert abs(scores["unlearned"] - scores["retrained"]) < 0.1 * (scores["original"] - scores["retrained"])
+    assert after["unlearned"].cost.seconds < after["retrained"].cost.seconds
+
+
+def test_the_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = next(block for block in blocks("sh") if "alteraser train" in block).replace("\\\n", " ")
+    for line in ["alteraser demo --out demo", *commands.strip().splitlines()]:
+        with pytest.raises(SystemExit) as stop:
+            main(shlex.split(line)[1:])
+        assert stop.value.code == 0, line
+
+
+def test_the_page_of_commands_is_what_the_command_says() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "commands.py"))["page"]()
+    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page, "run `make docs`"
+
+
+def test_every_link_between_documents_leads_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
