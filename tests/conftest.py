@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import polars as pl
@@ -141,6 +141,15 @@ def _pair_requests(data: Interactions, chosen: NDArray[np.bool_]) -> Requests:
     return Requests.pairs(
         part.user_vocabulary.ids.gather(part.users), part.item_vocabulary.ids.gather(part.items)
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_torch_thread() -> Iterator[None]:
+    """Tensors here are tiny: threads that wait for each other would take most of the time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 # Factories as session fixtures: hypothesis may then use them too.

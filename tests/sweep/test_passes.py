@@ -38,10 +38,10 @@ def test_no_half_pass_raises_the_loss(
     data = random_data(30, 20, confidences=True, density=0.2)
     objective = Objective(w0=0.3, l2=0.1, item_popularity=0.5, mean_item_count=4.0)
     model = small_model(data, enmf=enmf, dtype=dtype, objective=objective)
-    sweeper, rows = Sweeper(solver, block_rows=7), Rows.occupied(data)
+    sweeper, rows = Sweeper(solver, block_rows=16), Rows.occupied(data)
     slack = 1e-12 if dtype is torch.float64 else 1e-6
     losses = [model.loss(data)]
-    for _ in range(3):
+    for _ in range(2):
         for side in model.sides:
             model = sweeper.half(model, data, rows, side)
             losses.append(model.loss(data))

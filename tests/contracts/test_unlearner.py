@@ -1,0 +1,205 @@
+"""What every unlearner promises, with every solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.data.requests import Requests
+from alteraser.errors import MismatchError, NothingRemains, UnknownInteractions
+from alteraser.models.objective import Objective
+from alteraser.optim.damping import LevenbergMarquardt
+from alteraser.optim.first_order import AdamWSteps
+from alteraser.optim.linear import Cholesky
+from alteraser.optim.newton import Newton, ah_newton, hf_newton
+from alteraser.optim.search import Backtracking
+from alteraser.train.adamw import AdamW
+from alteraser.train.als import ALS
+from alteraser.train.fit import fit
+from alteraser.unlearn.alteraser import AltEraser
+from alteraser.unlearn.base import Unlearner
+from alteraser.unlearn.retrain import Retrain, WarmStart
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(9)
+
+
+SHORT = AdamW(learning_rate=0.02, max_epochs=40, batch_users=6)
+ERASERS: dict[str, Callable[[], Unlearner]] = {
+    "alteraser-ah": lambda: AltEraser(solver=ah_newton),
+    "alteraser-hf": lambda: AltEraser(solver=hf_newton, max_passes=3),
+    "alteraser-damped": lambda: AltEraser(
+        solver=Newton(Cholesky(), Backtracking(), LevenbergMarquardt()), max_passes=3
+    ),
+    "alteraser-adamw": lambda: AltEraser(solver=AdamWSteps(max_steps=60), max_passes=2),
+    "alteraser-others": lambda: AltEraser(solve_others=True),
+}
+UNLEARNERS: dict[str, Callable[[], Unlearner]] = {
+    **ERASERS,
+    "retrain-als": lambda: Retrain(rng()),
+    "retrain-adamw": lambda: Retrain(rng(), SHORT),
+    "warm-start-als": lambda: WarmStart(rng(), ALS()),
+    "warm-start-adamw": lambda: WarmStart(rng(), SHORT),
+}
+every_unlearner = pytest.mark.parametrize("make", UNLEARNERS.values(), ids=list(UNLEARNERS))
+both_kinds = pytest.mark.parametrize("enmf", [False, True], ids=["mf", "enmf"])
+
+# Everything of u2, one pair each of u4 and u7, and an item from everyone.
+REQUESTS = Requests.of(
+    [{"user": "u2"}, {"user": "u4", "item": "i4"}, {"user": "u7", "item": "i7"}, {"item": "i5"}]
+)
+
+
+@pytest.fixture(scope="module")
+def full(random_data: Any) -> Interactions:
+    data: Interactions = random_data(14, 10, density=0.5, confidences=True)
+    return data
+
+
+@pytest.fixture(scope="module")
+def originals(full: Interactions, small_model: Any) -> dict[bool, Any]:
+    objective = Objective(w0=0.2, l2=0.1)
+    models = {
+        enmf: small_model(full, enmf=enmf, objective=objective, dtype=torch.float32) for enmf in (False, True)
+    }
+    return {enmf: fit(model, full, trainer=ALS(max_passes=20)).model for enmf, model in models.items()}
+
+
+def forgotten(full: Interactions) -> Any:
+    users, items = full.users, full.items
+    return (users == 2) | ((users == 4) & (items == 4)) | ((users == 7) & (items == 7)) | (items == 5)
+
+
+@every_unlearner
+@both_kinds
+def test_the_remaining_data_is_what_was_not_asked_for(
+    make: Callable[[], Unlearner], enmf: bool, full: Interactions, originals: dict[bool, Any]
+) -> None:
+    outcome = make().forget(originals[enmf], full, REQUESTS)
+    mask = forgotten(full)
+    assert np.array_equal(outcome.match.mask, mask)
+    kept = outcome.remain.to_frame().rows()
+    assert kept == full.without(mask).to_frame().rows()
+    assert (outcome.remain.n_users, outcome.remain.n_items) == (full.n_users, full.n_items)
+    assert outcome.match.n_requests == 4
+
+
+@every_unlearner
+@both_kinds
+def test_a_wholly_forgotten_id_is_a_zero_row_and_a_tombstone(
+    make: Callable[[], Unlearner], enmf: bool, full: Interactions, originals: dict[bool, Any]
+) -> None:
+    outcome = make().forget(originals[enmf], full, REQUESTS)
+    assert not outcome.model.users[2].numpy().view(np.uint32).any()
+    assert not outcome.model.items[5].numpy().view(np.uint32).any()
+    for side, row in ((Side.USERS, 2), (Side.ITEMS, 5)):
+        ids = outcome.remain.vocabulary(side).ids
+        assert ids[row] is None
+        assert ids.null_count() == 1
+        assert full.vocabulary(side).ids.null_count() == 0
+    assert (outcome.model.scores(np.array([2])) == 0).all()
+
+
+@every_unlearner
+@both_kinds
+def test_the_original_and_the_full_data_are_as_they_were(
+    make: Callable[[], Unlearner], enmf: bool, full: Interactions, originals: dict[bool, Any]
+) -> None:
+    original = originals[enmf]
+    before = {name: value.clone() for name, value in original.parameters().items()}
+    digest, events = full.digest(), full.events.clone()
+    outcome = make().forget(original, full, REQUESTS)
+    for name, value in original.parameters().items():
+        assert torch.equal(value, before[name])
+        assert not value.requires_grad
+    assert full.digest() == digest
+    assert full.events.equals(events)
+    for name, value in outcome.model.parameters().items():
+        assert not value.requires_grad
+        assert value.dtype == before[name].dtype
+    assert not np.shares_memory(outcome.model.users.numpy(), original.users.numpy())
+    assert type(outcome.model) is type(original)
+    assert outcome.model.objective == original.objective
+
+
+@every_unlearner
+def test_the_cost_is_what_it_says(
+    make: Callable[[], Unlearner], full: Interactions, originals: dict[bool, Any]
+) -> None:
+    original, heard = originals[True], []
+    outcome = make().forget(original, full, REQUESTS, progress=lambda *news: heard.append(news))
+    cost, remain, mask = outcome.cost, full.without(forgotten(full)), forgotten(full)
+    assert cost.seconds > 0
+    assert cost.passes == len(cost.losses) >= 1
+    assert cost.loss_before == original.loss(remain)
+    assert cost.loss_after == outcome.model.loss(remain)
+    assert cost.gradient_before == original.gradient_norm(remain)
+    assert cost.gradient_after == outcome.model.gradient_norm(remain)
+    everyone = len(np.unique(remain.users)) + len(np.unique(remain.items))
+    forgetting = len(np.unique(full.users[mask])) + len(np.unique(full.items[mask]))
+    if isinstance(make(), AltEraser):
+        assert cost.rows_visited == forgetting + (cost.passes - 1) * everyone
+        assert len(heard) == cost.passes - 1
+    else:
+        assert cost.rows_visited == cost.passes * everyone
+        assert len(heard) == cost.passes
+    assert [loss for *_, loss in heard] == cost.losses[-len(heard) :]
+
+
+@pytest.mark.parametrize("make", ERASERS.values(), ids=list(ERASERS))
+@both_kinds
+def test_erasing_lowers_the_loss_on_what_remains(
+    make: Callable[[], Unlearner], enmf: bool, full: Interactions, originals: dict[bool, Any]
+) -> None:
+    cost = make().forget(originals[enmf], full, REQUESTS).cost
+    losses = [cost.loss_before, *cost.losses]
+    assert all(after <= before * (1 + 1e-6) for before, after in pairwise(losses))
+    assert cost.loss_after < cost.loss_before
+
+
+@every_unlearner
+def test_the_same_call_gives_the_same_model(
+    make: Callable[[], Unlearner], full: Interactions, originals: dict[bool, Any]
+) -> None:
+    reversed_requests = Requests(REQUESTS.frame.reverse())
+    first = make().forget(originals[True], full, REQUESTS).model
+    again = make().forget(originals[True], full, reversed_requests).model
+    for name, value in first.parameters().items():
+        assert torch.equal(value, again.parameters()[name]), name
+
+
+@every_unlearner
+def test_a_model_of_other_data_is_refused(
+    make: Callable[[], Unlearner], originals: dict[bool, Any], random_data: Any
+) -> None:
+    for other in (random_data(13, 10), random_data(14, 11)):
+        with pytest.raises(MismatchError):
+            make().forget(originals[False], other, Requests.of([{"user": "u2"}]))
+
+
+@every_unlearner
+def test_a_request_that_matches_nothing_is_an_error_unless_ignored(
+    make: Callable[[], Unlearner], full: Interactions, originals: dict[bool, Any]
+) -> None:
+    requests = REQUESTS + Requests.of([{"user": "nobody"}])
+    with pytest.raises(UnknownInteractions):
+        make().forget(originals[False], full, requests)
+    outcome = make().forget(originals[False], full, requests, missing="ignore")
+    assert outcome.match.n_missing == 1
+    assert np.array_equal(outcome.match.mask, forgotten(full))
+
+
+@every_unlearner
+def test_forgetting_everything_is_refused(
+    make: Callable[[], Unlearner], full: Interactions, originals: dict[bool, Any]
+) -> None:
+    everyone = Requests.of([{"user": f"u{row}"} for row in range(full.n_users)])
+    with pytest.raises(NothingRemains):
+        make().forget(originals[False], full, everyone)

@@ -1,0 +1,201 @@
+"""AltEraser: the forgetting pass, its stopping rule, and that where it ends does not depend on how it was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alteraser.data.interactions import Interactions
+from alteraser.data.requests import Requests
+from alteraser.errors import UnknownInteractions
+from alteraser.models.enmf import ENMF
+from alteraser.models.objective import Objective
+from alteraser.optim.newton import ah_newton, hf_newton
+from alteraser.sweep.sweep import Rows, Sweeper
+from alteraser.unlearn.alteraser import AltEraser
+
+# Strong enough a penalty that the minimum is the same from everywhere nearby, and reached in few passes.
+OBJECTIVE = Objective(w0=0.3, l2=0.1, l2_scaling=0.5)
+TO_THE_END = AltEraser(max_passes=3000, tolerance=0.0)
+
+
+@pytest.fixture(scope="module")
+def full(random_data: Any) -> Interactions:
+    data: Interactions = random_data(15, 10, density=0.35)
+    return data
+
+
+@pytest.fixture(scope="module")
+def original(full: Interactions, small_model: Any) -> Any:
+    return converged(small_model(full, dim=2, objective=OBJECTIVE), full)
+
+
+def converged(model: Any, data: Interactions) -> Any:
+    """At the minimum as nearly as double precision allows; a rule on the loss would stop at half the digits."""
+    for _ in range(3000):
+        model = Sweeper(ah_newton).sweep(model, data, Rows.occupied(data))
+        if model.gradient_norm(data) < 1e-11:
+            return model
+    raise AssertionError(model.gradient_norm(data))
+
+
+@pytest.fixture(scope="module")
+def chosen(full: Interactions) -> Any:
+    return np.random.default_rng(2).random(len(full)) < 0.15
+
+
+def scores(model: Any) -> Any:
+    return model.scores(np.arange(model.n_users)).numpy()
+
+
+def test_forgetting_nothing_changes_a_converged_model_by_nothing(full: Interactions, original: Any) -> None:
+    outcome = AltEraser().forget(original, full, Requests.of([]))
+    np.testing.assert_allclose(scores(outcome.model), scores(original), rtol=0, atol=1e-10)
+    assert len(outcome.remain) == len(full)
+    assert outcome.remain.digest() == full.digest()
+    unknown = Requests.of([{"user": "nobody"}, {"user": "u0", "item": "nothing"}])
+    ignored = AltEraser().forget(original, full, unknown, missing="ignore")
+    np.testing.assert_allclose(scores(ignored.model), scores(original), rtol=0, atol=1e-10)
+    assert ignored.match.n_missing == 2
+
+
+def test_with_no_passes_over_all_only_the_forgetting_rows_are_solved(
+    full: Interactions, original: Any, chosen: Any, pair_requests: Any, transposed: Any, dense_rows: Any
+) -> None:
+    outcome = AltEraser(max_passes=0).forget(original, full, pair_requests(full, chosen))
+    users, items = np.unique(full.users[chosen]), np.unique(full.items[chosen])
+    remain, h = full.without(chosen), np.ones(2)
+    wanted_users = original.users.numpy().copy()
+    wanted_users[users] = dense_rows(remain, OBJECTIVE, original.items.numpy(), h)[users]
+    wanted_items = original.items.numpy().copy()
+    wanted_items[items] = dense_rows(transposed(remain), OBJECTIVE, wanted_users, h)[items]
+    np.testing.assert_allclose(outcome.model.users.numpy(), wanted_users, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(outcome.model.items.numpy(), wanted_items, rtol=0, atol=1e-10)
+    others = np.setdiff1d(np.arange(full.n_users), users)
+    assert torch.equal(outcome.model.users[others], original.users[others])
+    assert outcome.cost.passes == 1
+    assert outcome.cost.rows_visited == len(users) + len(items)
+
+
+def test_it_stops_where_a_pass_no_longer_pays(
+    full: Interactions, original: Any, chosen: Any, pair_requests: Any
+) -> None:
+    requests = pair_requests(full, chosen)
+    curve = AltEraser(max_passes=30, tolerance=0.0).forget(original, full, requests).cost.losses
+    for tolerance in (1e-2, 1e-3, 1e-5):
+        stop = next(i for i in range(1, len(curve)) if curve[i - 1] - curve[i] < tolerance * curve[i - 1])
+        outcome = AltEraser(max_passes=30, tolerance=tolerance).forget(original, full, requests)
+        assert outcome.converged
+        assert outcome.cost.losses == curve[: stop + 1]
+        assert outcome.cost.passes == stop + 1  # the forgetting pass counts
+        assert outcome.cost.loss_after == curve[stop]
+    assert not AltEraser(max_passes=1, tolerance=0.0).forget(original, full, requests).converged
+
+
+def test_it_ends_where_training_on_the_remaining_data_ends(
+    full: Interactions, original: Any, chosen: Any, pair_requests: Any
+) -> None:
+    outcome = TO_THE_END.forget(original, full, pair_requests(full, chosen))
+    remain = full.without(chosen)
+    trained = converged(original, remain)
+    assert outcome.cost.gradient_after < 1e-6 < outcome.cost.gradient_before
+    assert outcome.cost.loss_after == pytest.approx(trained.loss(remain), rel=1e-12)
+    np.testing.assert_allclose(scores(outcome.model), scores(trained), rtol=0, atol=1e-6)
+
+
+def test_the_size_of_a_block_does_not_change_the_answer(
+    full: Interactions, original: Any, chosen: Any, pair_requests: Any
+) -> None:
+    requests = pair_requests(full, chosen)
+    whole = AltEraser().forget(original, full, requests)
+    for block_rows in (1, 4):
+        outcome = AltEraser(block_rows=block_rows).forget(original, full, requests)
+        assert torch.equal(outcome.model.users, whole.model.users)
+        assert torch.equal(outcome.model.items, whole.model.items)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_order_and_repetition_of_requests_do_not_matter(
+    seed: int, full: Interactions, original: Any, chosen: Any, pair_requests: Any
+) -> None:
+    requests = pair_requests(full, chosen)
+    wanted = AltEraser().forget(original, full, requests)
+    order = np.random.default_rng(seed).permutation(len(requests))
+    shuffled = Requests(requests.frame[order] if seed % 2 else requests.frame[np.append(order, order[:3])])
+    outcome = AltEraser().forget(original, full, shuffled)
+    assert torch.equal(outcome.model.users, wanted.model.users)
+    assert torch.equal(outcome.model.items, wanted.model.items)
+    assert outcome.remain.digest() == wanted.remain.digest()
+
+
+@pytest.mark.parametrize("solver", [None, hf_newton], ids=["ah_newton", "hf_newton"])
+def test_two_batches_end_where_one_ends(
+    solver: Any, full: Interactions, original: Any, chosen: Any, pair_requests: Any
+) -> None:
+    eraser = TO_THE_END if solver is None else AltEraser(solver=solver, max_passes=60, tolerance=0.0)
+    nearness = 1e-6 if solver is None else 1e-3
+    first, second = chosen.copy(), chosen.copy()
+    first[np.flatnonzero(chosen)[::2]] = False
+    second[first] = False
+    at_once = eraser.forget(original, full, pair_requests(full, chosen))
+    half_way = eraser.forget(original, full, pair_requests(full, first))
+    outcome = eraser.forget(half_way.model, half_way.remain, pair_requests(full, second))
+    assert outcome.remain.digest() == at_once.remain.digest()
+    assert outcome.cost.loss_after == pytest.approx(at_once.cost.loss_after, rel=nearness)
+    np.testing.assert_allclose(scores(outcome.model), scores(at_once.model), rtol=0, atol=nearness)
+
+
+def test_a_request_repeated_in_a_later_batch_is_an_error_or_changes_nothing(
+    full: Interactions, original: Any, chosen: Any, pair_requests: Any
+) -> None:
+    requests = pair_requests(full, chosen) + Requests.of([{"user": "u3"}])
+    first = TO_THE_END.forget(original, full, requests)
+    with pytest.raises(UnknownInteractions):
+        TO_THE_END.forget(first.model, first.remain, requests)
+    again = TO_THE_END.forget(first.model, first.remain, requests, missing="ignore")
+    assert again.match.n_requests == 0
+    np.testing.assert_allclose(scores(again.model), scores(first.model), rtol=0, atol=1e-6)
+    assert again.remain.digest() == first.remain.digest()
+
+
+def test_the_step_for_h_lowers_the_loss_further_where_h_is_wrong(build: Any) -> None:
+    """Users of two kinds, each with the items of its kind, but h has one dimension reversed."""
+    kinds = np.arange(12) % 2
+    full = build(kinds[:, None] == (np.arange(10) % 2)[None, :])
+    planted = torch.eye(2, dtype=torch.float64)
+    original = ENMF(
+        planted[torch.from_numpy(kinds)],
+        planted[torch.arange(10) % 2],
+        Objective(w0=0.5, l2=1e-3, l2_scaling=0.0),
+        torch.tensor([1.0, -1.0], dtype=torch.float64),
+    )
+    requests = Requests.of([{"user": "u0", "item": "i0"}])
+    fixed = AltEraser(max_passes=0).forget(original, full, requests)
+    solved = AltEraser(max_passes=0, solve_others=True).forget(original, full, requests)
+    assert torch.equal(fixed.model.eta, original.eta)
+    assert solved.cost.loss_after < 0.1 * fixed.cost.loss_after
+    assert (solved.model.h > 0).all()
+    assert float(solved.model.h.square().mean()) == pytest.approx(1, rel=1e-12)
+
+
+def test_nothing_forgotten_survives_in_a_weight(build: Any, small_model: Any) -> None:
+    """Whatever the forgotten interactions were, the model converges to what the remaining data alone gives."""
+    objective = Objective(
+        w0=0.4, l2=0.3, user_activity=0.5, item_popularity=0.5, mean_user_count=4.0, mean_item_count=5.0
+    )
+    kept = np.random.default_rng(1).random((12, 8)) < 0.4
+    ends = []
+    for seed in (2, 3):
+        added = (np.random.default_rng(seed).random((12, 8)) < 0.2) & ~kept
+        full = build(kept | added)
+        model = converged(small_model(full, dim=2, objective=objective), full)
+        users, items = np.nonzero(added)
+        requests = Requests.pairs([f"u{u}" for u in users], [f"i{i}" for i in items])
+        ends.append(scores(TO_THE_END.forget(model, full, requests).model))
+    np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-6)
