@@ -87,7 +87,7 @@ class Vocabulary:
         asked = as_type(ids, self.ids.dtype).alias("id").to_frame()
         table = self.ids.alias("id").to_frame().with_row_index("row")
         found = asked.join(table, on="id", how="left", maintain_order="left")["row"]
-        return found.cast(pl.Int64).fill_null(-1).to_numpy()
+        return found.cast(pl.Int64).fill_null(-1).to_numpy(writable=True)  # torch warns of others
 
     def without(self, rows: NDArray[np.int64]) -> Vocabulary:
         """The same rows, those named turned into tombstones."""
@@ -117,7 +117,8 @@ class Interactions:
             raise SettingError(f"merge is {self.merge!r}; it must be one of {', '.join(MERGES)}.")
         if self.merge == "last" and "time" not in self.events.columns:
             raise SettingError(
-                "merge='last' needs a time column to know which event is the last; name one with time=."
+                "merge='last' needs a time column to know which event is the last; name one with time= "
+                "(--time-column)."
             )
 
     def __repr__(self) -> str:
