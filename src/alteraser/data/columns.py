@@ -32,7 +32,7 @@ def checked_ids(ids: pl.Series, what: str) -> pl.Series:
         first = int(ids.is_null().arg_true()[0])
         raise DataError(
             f"{nulls} of {len(ids)} {what} ids are null or NaN (the first in data row {first + 1}); every "
-            f"interaction needs a {what}. Drop those rows or give them an id."
+            f"interaction needs one. Drop those rows or give them an id."
         )
     if ids.dtype.is_integer():
         whole = ids.cast(pl.Int64, strict=False)

@@ -176,13 +176,9 @@ def staged_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) 
     So several outputs appear together or not at all.
     """
     path = Path(path)
-    ending = path.suffix.lower()
-    if ending not in (".csv", *PARQUET):
-        raise WriteError(
-            f"{path} ends in {ending or 'nothing'}; .csv or .parquet is wanted, so that the format is known."
-        )
+    check_table_free(path, force=force)
     with atomic_file(path, force=force) as temporary:
-        if ending == ".csv":
+        if path.suffix.lower() == ".csv":
             frame.write_csv(temporary)
         else:
             frame.write_parquet(temporary)
@@ -197,6 +193,16 @@ def written_reading(data: Interactions) -> Reading:
         time="time" if "time" in there else None,
         merge=data.merge,
     )
+
+
+def check_table_free(path: Path, *, force: bool) -> None:
+    """Raise unless a table can be put at `path`, in the format its ending names."""
+    ending = path.suffix.lower()
+    if ending not in (".csv", *PARQUET):
+        raise WriteError(
+            f"{path} ends in {ending or 'nothing'}; .csv or .parquet is wanted, so that the format is known."
+        )
+    check_free(path, force=force)
 
 
 def check_free(path: Path, *, force: bool, marked_by: str | None = None) -> None:
