@@ -39,7 +39,7 @@ def _section(path: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and "--help" not in p.opts]
     usage = " ".join([path, *(p.metavar or p.name.upper() for p in arguments), "[OPTIONS]"])
-    example = (command.epilog or "").removeprefix("Example: ")
+    example = inspect.cleandoc(command.epilog.partition("Example:\n")[2])
     lines = [
         f"## {path}\n",
         f"`{usage}`\n",

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from alteraser.cli.options import DataOptions, Force, Json, MissingOption, RequestFile, reads_data
+from alteraser.cli.options import (
+    DataOptions,
+    Force,
+    Json,
+    MissingOption,
+    RequestFile,
+    example,
+    reads_data,
+)
 from alteraser.cli.output import note, print_table, show
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
+    from alteraser.data.reading import Reading
     from alteraser.measure.compare import Report
     from alteraser.models.checkpoint import StoredModel
 
-EXAMPLE = (
-    "Example: alteraser compare --data ratings.parquet --requests requests.csv --model original=model "
-    "--model unlearned=model2 --model retrained=model3 --reference retrained --test test.parquet"
+EXAMPLE = example(
+    "alteraser compare --data ratings.parquet --requests requests.csv \\",
+    "  --model original=model --model unlearned=model2 --model retrained=model3 \\",
+    "  --reference retrained --test test.parquet --html report.html",
 )
 
 
@@ -42,16 +52,24 @@ def compare(
     ] = None,
     test: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Interactions to judge accuracy by.", show_default=False),
+        typer.Option(metavar="FILE", help="Held-out interactions to judge accuracy by.", show_default=False),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a page with plots.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page with plots, which needs no other file.",
+            show_default=False,
+        ),
     ] = None,
     missing: MissingOption = "error",
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Put models side by side: what they remember of the forgotten, how they agree, how accurate they are."""
+    """Put models side by side: what they remember of the forgotten, how they agree, how accurate they are.
+
+    The data is read as it was when the models were trained, unless options say otherwise.
+    """
     from alteraser.data.files import check_free
     from alteraser.data.request_files import read_requests
     from alteraser.measure.compare import compare as compared
@@ -59,8 +77,11 @@ def compare(
     if html is not None:
         check_free(html, force=force)
     stored = _load(model)
-    reading = next(iter(stored.values())).reading
+    # A model that forgot may remember how its remaining data is read; the oldest knows the full data.
+    reading = min(stored.values(), key=lambda each: len(each.erased)).reading
     full = options.open(data, reading)
+    for name, each in stored.items():
+        _check_belongs(name, each, full)
     match = read_requests(requests).match(full, missing=missing)
     report = compared(
         {name: each.on(full) for name, each in stored.items()},
@@ -84,13 +105,40 @@ def _load(named: list[str]) -> dict[str, StoredModel]:
         if not (name and equals and path):
             raise SettingError(f"--model {each!r} came; NAME=PATH is wanted, as in --model original=model.")
         if name in stored:
-            raise SettingError(f"Two models are called {name!r}; each needs a name of its own.")
+            raise SettingError(f"Two models are called {name!r}; a name of its own is wanted for each.")
         stored[name] = load_model(path)
     return stored
 
 
-def _test(full: Interactions, test: str, options: DataOptions, reading: Any) -> Interactions:
-    known, n_unknown = options.open(test, reading).known_to(full.user_vocabulary, full.item_vocabulary)
+def _check_belongs(name: str, stored: StoredModel, full: Interactions) -> None:
+    """A model may know fewer users and items than the full data (it forgot some), but no others."""
+    from alteraser.errors import MismatchError
+
+    n_foreign = sum(
+        int((whole.rows(own.ids.drop_nulls()) < 0).sum())
+        for own, whole in (
+            (stored.user_vocabulary, full.user_vocabulary),
+            (stored.item_vocabulary, full.item_vocabulary),
+        )
+    )
+    if n_foreign:
+        raise MismatchError(
+            f"The model {name} knows {n_foreign} users and items that are not in the data. Give with --data the "
+            f"full data that the models were trained on, before anything was forgotten."
+        )
+
+
+def _test(full: Interactions, test: str, options: DataOptions, reading: Reading) -> Interactions:
+    from alteraser.errors import MismatchError
+
+    # A test part is small: what was a core of the whole would be cut to pieces.
+    read = options.open(test, reading.with_options({"min_interactions": None}))
+    known, n_unknown = read.known_to(full.user_vocabulary, full.item_vocabulary)
+    if len(known) == 0:
+        raise MismatchError(
+            f"None of the {n_unknown} test interactions has a user and an item of the data. Give the test part of "
+            f"the same data."
+        )
     if n_unknown:
         note(
             f"{n_unknown} test interactions name users or items that are not in the data; they are left out."
@@ -103,7 +151,7 @@ def _write_page(report: Report, path: Path, *, force: bool) -> None:
     from alteraser.report.comparison import sections
     from alteraser.report.html import page
 
-    lead = f"{len(report.values)} models, judged for {sum(report.n_users.values())} users."
+    lead = f"Models: {', '.join(report.values)}. Users judged: {sum(report.n_users.values())}."
     with atomic_file(path, force=force) as waiting:
         waiting.write_text(page("Models side by side", lead, sections(report)), encoding="utf-8")
 

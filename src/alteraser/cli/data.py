@@ -8,23 +8,37 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from alteraser.cli.options import Data, DataOptions, Force, Json, Seed, reads_data
+from alteraser.cli.options import (
+    Data,
+    DataOptions,
+    Force,
+    Json,
+    Seed,
+    example,
+    random_generator,
+    reads_data,
+)
 from alteraser.cli.output import note, print_table, show
 
-app = typer.Typer(help="Look at interactions, convert and split them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look at interactions, convert and split them.",
+    epilog=example("alteraser data describe synthetic"),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
-@app.command(epilog="Example: alteraser data describe ratings.csv --user-column user --item-column movie")
+@app.command(epilog=example("alteraser data describe ratings.csv --user-column user --item-column movie"))
 @reads_data
 def describe(data: Data, options: DataOptions, json: Json = False) -> None:
-    """Say how many users, items and interactions there are, how they are spread, and which period they cover."""
+    """Say how many users, items and interactions there are, how they are spread, and when they happened."""
     from alteraser.report.datasheet import datasheet
 
     sheet = datasheet(options.open(data))
     show(sheet.to_dict(), as_json=json, human=lambda out: print_table(out, sheet.table(data)))
 
 
-@app.command(epilog="Example: alteraser data convert ml-100k.inter ratings.parquet --time-column timestamp")
+@app.command(epilog=example("alteraser data convert ml-100k.inter ratings.parquet --time-column timestamp"))
 @reads_data
 def convert(
     data: Data,
@@ -34,8 +48,9 @@ def convert(
     json: Json = False,
 ) -> None:
     """Write the interactions as CSV or Parquet with the columns user_id, item_id and, if known, weight and time."""
-    from alteraser.data.files import write_interactions
+    from alteraser.data.files import check_table_free, write_interactions
 
+    check_table_free(out, force=force)
     interactions = options.open(data)
     write_interactions(interactions, out, force=force)
     result = {"out": str(out), "interactions": len(interactions)}
@@ -45,14 +60,20 @@ def convert(
 
 
 @app.command(
-    epilog="Example: alteraser data split ratings.csv --how random --fraction 0.2 --train train.parquet "
-    "--test test.parquet"
+    epilog=example(
+        "alteraser data split ratings.csv --how random --fraction 0.2 \\",
+        "  --train train.parquet --test test.parquet",
+    )
 )
 @reads_data
 def split(
     data: Data,
-    train: Annotated[Path, typer.Option(metavar="FILE", help="Where the part to learn from goes.")],
-    test: Annotated[Path, typer.Option(metavar="FILE", help="Where the part to judge by goes.")],
+    train: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where the part to learn from goes.", show_default=False)
+    ],
+    test: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where the part to judge by goes.", show_default=False)
+    ],
     options: DataOptions,
     how: Annotated[
         Literal["random", "time", "last"],
@@ -66,17 +87,18 @@ def split(
     json: Json = False,
 ) -> None:
     """Split the interactions of every user into a part to learn from and a part to judge by."""
-    import numpy as np
-
-    from alteraser.data.files import staged_frame
+    from alteraser.data.files import check_table_free, staged_frame
     from alteraser.data.split import holdout, leave_last_out, split_by_time
     from alteraser.errors import SettingError
 
-    if train == test:
+    if train.resolve() == test.resolve():
         raise SettingError("--train and --test name the same file; two files are wanted.")
+    for path in (train, test):
+        check_table_free(path, force=force)
+    rng = random_generator(seed)
     interactions = options.open(data)
     if how == "random":
-        parts = holdout(interactions, fraction=fraction, rng=np.random.default_rng(seed))
+        parts = holdout(interactions, fraction=fraction, rng=rng)
     elif how == "time":
         parts = split_by_time(interactions, fraction=fraction)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,9 @@ import typer
 from rich.columns import Columns
 from rich.console import Console
 from rich.panel import Panel
+from rich.text import Text
 
-from alteraser.cli.options import Force, Json, Seed
+from alteraser.cli.options import Force, Json, Seed, example, random_generator
 from alteraser.cli.output import print_table, progress, show
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from alteraser.models.mf import MF
     from alteraser.report.html import Listing, Section
 
-EXAMPLE = "Example: alteraser demo --out demo"
+EXAMPLE = example("alteraser demo --out demo")
 REPORT = "report.html"
 N_USERS, DIM, LIST_LENGTH = 32, 32, 10
 
@@ -49,8 +51,6 @@ def demo(
     forgotten. The folder holds the report (report.html), and the data, requests and models to try the other
     commands on.
     """
-    import numpy as np
-
     from alteraser.data.files import check_free
     from alteraser.measure.compare import compare
     from alteraser.models.mf import MF
@@ -61,13 +61,12 @@ def demo(
     from alteraser.unlearn.retrain import Retrain
 
     check_free(out, force=force, marked_by=REPORT)
-    rng = np.random.default_rng(seed)
+    rng = random_generator(seed)
     story = _story(rng)
     untrained = MF.sized_for(story.full, dim=DIM, objective=Objective(w0=0.1, l2=0.03), rng=rng)
     trainer = ALS(max_passes=300, tolerance=1e-6)
-    fit(
-        untrained, story.full, trainer=ALS(max_passes=1)
-    )  # compiles the kernels, so that the clock does not count it
+    # The first pass compiles the kernels; the clocks below must not count that.
+    fit(untrained, story.full, trainer=ALS(max_passes=1))
     with progress("Training the original") as watch:
         began = time.perf_counter()
         original = fit(untrained, story.full, trainer=trainer, progress=watch)
@@ -91,7 +90,7 @@ def demo(
         "retrained": list(retrained.cost.losses),
     }
     page = _page(report, story, user, lists, seconds, losses)
-    _write(out, page, story, original.model, unlearned.model, unlearned.remain, force=force)
+    _write(out, page, story, models, unlearned.remain, force=force)
     result = report.to_dict() | {
         "out": str(out),
         "seconds": seconds,
@@ -214,20 +213,23 @@ def _page(
 
 
 def _write(
-    out: Path, page: str, story: Story, original: MF, unlearned: MF, remain: Interactions, *, force: bool
+    out: Path, page: str, story: Story, models: dict[str, MF], remain: Interactions, *, force: bool
 ) -> None:
-    from alteraser.data.files import atomic_folder, write_frame, write_interactions
-    from alteraser.data.reading import Reading
-    from alteraser.models.checkpoint import StoredModel, save_model
+    from alteraser.data.files import atomic_folder, write_frame, write_interactions, written_reading
+    from alteraser.models.checkpoint import Batch, StoredModel, save_model
 
-    reading = Reading(time="time")
+    batch = Batch(story.requests.digest(secrets.token_bytes(32)), len(story.requests))
     with atomic_folder(out, marked_by=REPORT, force=force) as folder:
         (folder / REPORT).write_text(page, encoding="utf-8")
         write_interactions(story.full, folder / "full.parquet")
         write_interactions(story.test, folder / "test.parquet")
         write_frame(story.requests.frame.select("user", "item"), folder / "requests.csv")
-        save_model(StoredModel.of(original, story.full, reading=reading), folder / "original")
-        save_model(StoredModel.of(unlearned, remain, reading=reading), folder / "unlearned")
+        write_interactions(remain, folder / "remaining.parquet")
+        for name, model in models.items():
+            data = story.full if name == "original" else remain
+            erased = () if data is story.full else (batch,)
+            stored = StoredModel.of(model, data, reading=written_reading(data), erased=erased)
+            save_model(stored, folder / name)
 
 
 def _human(
@@ -248,16 +250,13 @@ def _human(
     to.print(
         f"\nOne of them had someone else's {story.topic_of_user[user]} on the account. The list, before and after:"
     )
-    panels = [
-        Panel(
-            "\n".join(
-                f"[bold red]{line.text}[/]" if line.marked else line.text.replace("[", r"\[")
-                for line in each.lines
-            ),
-            title=each.name,
-            width=40,
-        )
-        for each in lists
-    ]
+    panels = []
+    for each in lists:
+        lines = [Text(line.text, style="bold red" if line.marked else "") for line in each.lines]
+        panels.append(Panel(Text("\n").join(lines), title=each.name, width=40))
     to.print(Columns(panels))
-    to.print(f"Report: {out / REPORT}")
+    to.print(f"Report with plots: {out / REPORT}\n")
+    to.print("The same by hand, with the files written there:")
+    to.print(
+        f"  alteraser forget {out / 'original'} {out / 'full.parquet'} --requests {out / 'requests.csv'} --out model2"
+    )

@@ -19,6 +19,8 @@ from alteraser.cli.options import (
     ModelPath,
     RequestFile,
     Seed,
+    example,
+    random_generator,
     reads_data,
 )
 from alteraser.cli.output import progress, show
@@ -27,9 +29,9 @@ from alteraser.cli.training import TrainerName
 if TYPE_CHECKING:
     from alteraser.unlearn.base import Outcome, Unlearner
 
-EXAMPLE = (
-    "Example: alteraser forget model ratings.parquet --requests requests.csv --out model2 "
-    "--remaining rest.parquet"
+EXAMPLE = example(
+    "alteraser forget model ratings.parquet --requests requests.csv \\",
+    "  --out model2 --remaining rest.parquet",
 )
 SolverName = Literal["ah-newton", "hf-newton", "adamw"]
 MethodName = Literal["alteraser", "retrain", "warm-start"]
@@ -51,9 +53,12 @@ def forget(
         ),
     ] = None,
     method: Annotated[MethodName, typer.Option(help="How to forget.")] = "alteraser",
-    solver: Annotated[SolverName, typer.Option(help="alteraser: how rows are solved.")] = "ah-newton",
+    solver: Annotated[
+        SolverName | None, typer.Option(help="alteraser: how rows are solved.", show_default="ah-newton")
+    ] = None,
     trainer: Annotated[
-        TrainerName | None, typer.Option(help="retrain, warm-start: how to train.", show_default="als, adamw")
+        TrainerName | None,
+        typer.Option(help="retrain, warm-start: how to train.", show_default="retrain als, warm-start adamw"),
     ] = None,
     max_passes: Annotated[
         int | None,
@@ -68,8 +73,8 @@ def forget(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Secret key for the digest of the requests in the manifest, so that you can prove later which "
-            "requests made this model. Without it a key is made up and thrown away.",
+            help="Key (16 bytes or more) of the digest that the new model keeps of the requests: whoever has it can "
+            "show later which requests were honoured. Without it a key is made up and thrown away.",
             show_default=False,
         ),
     ] = None,
@@ -77,14 +82,19 @@ def forget(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Make a model forget what the requests name, and write the new model."""
+    """Make a model forget what the requests name, and write the new model.
+
+    A request is a line with a user, an item or both, and if wanted a period: columns (or JSON keys) user, item,
+    from and to; in JSON-lines also items, a list. What is left empty is not asked for: a user alone means all that
+    the user has. The data is read as it was when the model was trained, unless options say otherwise.
+    """
     from alteraser.data.files import check_free, staged_frame, written_reading
     from alteraser.data.request_files import read_requests
     from alteraser.models.checkpoint import MANIFEST, Batch, StoredModel, load_model, save_model
 
     check_free(out, force=force, marked_by=MANIFEST)
     if remaining is not None:
-        check_free(remaining, force=force)
+        _check_remaining(remaining, out, force=force)
     key = _key(key_file)
     unlearner = _unlearner(method, solver, trainer, max_passes=max_passes, tolerance=tolerance, seed=seed)
     stored = load_model(model)
@@ -93,8 +103,9 @@ def forget(
     with progress("Forgetting") as watch:
         outcome = unlearner.forget(stored.model, full, asked, missing=missing, progress=watch)
     reading = stored.reading if remaining is None else written_reading(outcome.remain)
-    batch = Batch(asked.digest(key), outcome.match.n_requests)
-    new = StoredModel.of(outcome.model, outcome.remain, reading=reading, erased=(*stored.erased, batch))
+    honoured = outcome.match.n_requests
+    erased = (*stored.erased, Batch(asked.digest(key), honoured)) if honoured else stored.erased
+    new = StoredModel.of(outcome.model, outcome.remain, reading=reading, erased=erased)
     with ExitStack() as written:
         if remaining is not None:
             # The data takes its place only once the model has been written.
@@ -102,6 +113,15 @@ def forget(
         save_model(new, out, force=force)
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(outcome, method)
     show(result, as_json=json, human=lambda to: _human(to, result))
+
+
+def _check_remaining(remaining: Path, out: Path, *, force: bool) -> None:
+    from alteraser.data.files import check_table_free
+    from alteraser.errors import SettingError
+
+    if remaining.resolve().is_relative_to(out.resolve()):
+        raise SettingError("--remaining lies in the folder of --out, which holds the model alone. Move it.")
+    check_table_free(remaining, force=force)
 
 
 def _key(key_file: Path | None) -> bytes:
@@ -120,7 +140,7 @@ def _key(key_file: Path | None) -> bytes:
 
 def _unlearner(
     method: MethodName,
-    solver: SolverName,
+    solver: SolverName | None,
     trainer: TrainerName | None,
     *,
     max_passes: int | None,
@@ -129,19 +149,22 @@ def _unlearner(
 ) -> Unlearner:
     from dataclasses import replace
 
-    import numpy as np
-
+    from alteraser.errors import SettingError
     from alteraser.optim.solvers import SOLVERS
     from alteraser.train.named import named_trainer
     from alteraser.unlearn.alteraser import AltEraser
     from alteraser.unlearn.retrain import Retrain, WarmStart
 
-    rng = np.random.default_rng(seed)
+    if method == "alteraser" and trainer is not None:
+        raise SettingError("--trainer is a setting of retrain and warm-start; the method is alteraser.")
+    if method != "alteraser" and solver is not None:
+        raise SettingError(f"--solver is a setting of alteraser; the method is {method}.")
+    rng = random_generator(seed)
     if method == "retrain":
         return Retrain(rng, named_trainer(trainer or "als", max_passes=max_passes, tolerance=tolerance))
     if method == "warm-start":
         return WarmStart(rng, named_trainer(trainer or "adamw", max_passes=max_passes, tolerance=tolerance))
-    eraser = AltEraser(solver=SOLVERS[solver])
+    eraser = AltEraser(solver=SOLVERS[solver or "ah-newton"])
     eraser = eraser if max_passes is None else replace(eraser, max_passes=max_passes)
     return eraser if tolerance is None else replace(eraser, tolerance=tolerance)
 
@@ -180,21 +203,27 @@ def _result(outcome: Outcome[Any], method: str) -> dict[str, Any]:
 
 def _human(to: Console, result: dict[str, Any]) -> None:
     requests, cost, forgotten = result["requests"], result["cost"], result["forgotten"]
-    to.print(f"{requests['honoured']} requests honoured: {forgotten['interactions']} interactions forgotten")
+    if requests["honoured"]:
+        to.print(
+            f"{requests['honoured']} requests honoured: {forgotten['interactions']} interactions forgotten"
+        )
+    else:
+        to.print("No request matches anything in the data: the new model is the old one")
     for count, text in (
-        (requests["repeated"], "requests were made twice and count once"),
+        (requests["repeated"], "requests repeat another and count once"),
         (requests["missing"], "requests match nothing in the data and were skipped"),
         (requests["null_times"], "interactions without a time were passed over by a period"),
-        (forgotten["users"], "users are wholly forgotten (all batches)"),
-        (forgotten["items"], "items are wholly forgotten (all batches)"),
+        (forgotten["users"], "users are wholly forgotten, earlier ones included"),
+        (forgotten["items"], "items are wholly forgotten, earlier ones included"),
     ):
         if count:
             to.print(f"{count} {text}")
-    to.print(
-        f"{cost['seconds']:.3f} s, {cost['passes']} passes, {cost['rows_visited']} rows visited\n"
-        f"loss on the remaining data {cost['loss_before']:.2f} → {cost['loss_after']:.2f}, "
-        f"gradient norm {cost['gradient_before']:.3g} → {cost['gradient_after']:.3g}\n"
-        f"new model written to {result['out']}"
-    )
+    if requests["honoured"]:
+        to.print(
+            f"{cost['seconds']:.3f} s, {cost['passes']} passes, {cost['rows_visited']} rows visited\n"
+            f"Loss on the remaining data {cost['loss_before']:.2f} → {cost['loss_after']:.2f}, "
+            f"gradient norm {cost['gradient_before']:.3g} → {cost['gradient_after']:.3g}"
+        )
+    to.print(f"New model written to {result['out']}")
     if result["remaining"]:
-        to.print(f"remaining data written to {result['remaining']}")
+        to.print(f"Remaining data written to {result['remaining']}")

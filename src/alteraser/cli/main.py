@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated
 
-import click
 import typer
 
 from alteraser.cli import comparing, data, demo, forgetting, recommending, training
+from alteraser.cli.interruption import Interrupted, interruptible
+from alteraser.cli.options import example
 from alteraser.cli.output import note
 from alteraser.errors import AlteraserError
 
+# Plain help and errors: lines that can be copied, the same in every terminal and width.
 app = typer.Typer(
     help="Train a recommender, make it forget chosen interactions, and see what that changed.",
-    epilog="Example: alteraser demo",
+    epilog=example("alteraser demo", "alteraser train --help"),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
-app.add_typer(data.app, name="data")
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+app.add_typer(data.app, name="data")
 app.command("train", epilog=training.EXAMPLE)(training.train)
 app.command("forget", epilog=forgetting.EXAMPLE)(forgetting.forget)
 app.command("recommend", epilog=recommending.RECOMMEND_EXAMPLE)(recommending.recommend)
@@ -47,20 +49,15 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; bad input exits with 2, an interruption with 130, both with nothing half-written."""
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code = app(args=arguments, standalone_mode=False)
+        with interruptible():
+            app(args=arguments, prog_name="alteraser")
     except AlteraserError as error:
         note(f"Error: {error}")
         sys.exit(2)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        note("Interrupted; nothing was written.")
+    except MemoryError:
+        note("Error: There is not enough memory. Use a smaller --dim or less data, or a larger machine.")
+        sys.exit(2)
+    except Interrupted:
+        note("Interrupted; nothing was left half-written.")
         sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 import typer
 
 if TYPE_CHECKING:
+    from numpy.random import Generator
+
     from alteraser.data.interactions import Interactions
     from alteraser.data.reading import Reading
 
 Command = TypeVar("Command", bound=Callable[..., None])
-READING = "Reading the data"
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists already.")]
-Seed = Annotated[int, typer.Option(help="Seed of everything random; the same seed gives the same result.")]
+Seed = Annotated[int, typer.Option(help="Seed of all that is random; the same seed gives the same result.")]
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, or the name of a data set.", show_default=False)
 ]
@@ -38,27 +39,55 @@ MissingOption = Annotated[
 ]
 
 
+def example(*lines: str) -> str:
+    """The end of a help text: lines to copy, which are not wrapped."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def random_generator(seed: int) -> Generator:
+    import numpy as np
+
+    from alteraser.errors import SettingError
+
+    if seed < 0:
+        raise SettingError(f"--seed is {seed}; a whole number from 0 up is wanted.")
+    return np.random.default_rng(seed)
+
+
 def _option(flag: str, text: str, metavar: str) -> Any:
-    return typer.Option(flag, help=text, metavar=metavar, rich_help_panel=READING, show_default=False)
+    return typer.Option(flag, help=text, metavar=metavar, show_default=False)
 
 
 @dataclass(frozen=True)
 class DataOptions:
     """Where data is looked for and how it is read; what is not given follows the data set or the model."""
 
-    data_dir: Annotated[Path | None, _option("--data-dir", "Folder of the named data sets.", "DIR")] = None
-    user: Annotated[str | None, _option("--user-column", "Column of the user ids.", "NAME")] = None
-    item: Annotated[str | None, _option("--item-column", "Column of the item ids.", "NAME")] = None
-    weight: Annotated[str | None, _option("--weight-column", "Column of confidences.", "NAME")] = None
+    data_dir: Annotated[
+        Path | None,
+        _option(
+            "--data-dir", "Where named data sets lie, if not in $ALTERASER_DATA or ~/.cache/alteraser.", "DIR"
+        ),
+    ] = None
+    user: Annotated[
+        str | None, _option("--user-column", "Column of the user ids, if not user_id.", "NAME")
+    ] = None
+    item: Annotated[
+        str | None, _option("--item-column", "Column of the item ids, if not item_id.", "NAME")
+    ] = None
+    weight: Annotated[
+        str | None, _option("--weight-column", "Column of confidences; else each positive weighs 1.", "NAME")
+    ] = None
     time: Annotated[str | None, _option("--time-column", "Column of times.", "NAME")] = None
-    rating: Annotated[str | None, _option("--rating-column", "Column that --min-rating cuts.", "NAME")] = None
-    min_rating: Annotated[float | None, _option("--min-rating", "Keep ratings from this up.", "X")] = None
+    rating: Annotated[
+        str | None, _option("--rating-column", "Column that --min-rating cuts, if not rating.", "NAME")
+    ] = None
+    min_rating: Annotated[float | None, _option("--min-rating", "Drop ratings below this.", "X")] = None
     min_interactions: Annotated[
         int | None, _option("--min-interactions", "Keep the k-core: drop users and items with fewer.", "K")
     ] = None
     merge: Annotated[
         Literal["max", "sum", "last"] | None,
-        _option("--merge", "How repeated pairs become one weight.", "HOW"),
+        _option("--merge", "How the weights of a repeated pair become one.", "max|sum|last"),
     ] = None
 
     def reading(self, name_or_path: str, base: Reading | None = None) -> Reading:

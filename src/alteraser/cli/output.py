@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,27 +12,43 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from alteraser.errors import WriteError
+
 if TYPE_CHECKING:
     from alteraser.report.tables import Table
 
 
 def show(result: Mapping[str, Any], *, as_json: bool, human: Callable[[Console], None]) -> None:
     """The result as one JSON document, or for people."""
-    if as_json:
-        json.dump(result, sys.stdout, indent=2, allow_nan=False, default=str)
-        sys.stdout.write("\n")
-    else:
-        human(console())
+    try:
+        if as_json:
+            json.dump(result, sys.stdout, indent=2, allow_nan=False, default=str)
+            sys.stdout.write("\n")
+        else:
+            human(_console())
+        sys.stdout.flush()
+    except OSError as error:
+        # What is still buffered would fail once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return  # the reader, as `head`, has seen enough
+        raise WriteError(
+            f"The work is done and its files are written, but the result could not be printed: {error.strerror}."
+        ) from None
 
 
-def console() -> Console:
+def _console() -> Console:
     # A terminal has its width; a file or pipe gets lines as long as the tables are wide.
-    return Console(soft_wrap=True) if sys.stdout.isatty() else Console(width=200, highlight=False)
+    terminal = sys.stdout.isatty()
+    # Paths and names of items may hold brackets and colons: nothing printed is markup.
+    return Console(
+        width=None if terminal else 200, soft_wrap=terminal, highlight=terminal, markup=False, emoji=False
+    )
 
 
 def note(text: str) -> None:
     """A line for people on standard error."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
+    Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(text)
 
 
 def print_table(to: Console, table: Table) -> None:
@@ -40,14 +57,22 @@ def print_table(to: Console, table: Table) -> None:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int, float], None]]:
-    """A bar on standard error that is told how many passes are done, how many there are at most, and the loss."""
+    """A bar on standard error, if that is a terminal.
+
+    It is told how many passes are done, how many there are at most, and the loss.
+    """
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.completed}/{task.total}  loss {task.fields[loss]:.6g}"),
+        TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None, loss=float("nan"))
-        yield lambda done, at_most, loss: bar.update(task, completed=done, total=at_most, loss=loss)
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=None, state="")
+
+        def watch(done: int, at_most: int, loss: float) -> None:
+            bar.update(task, completed=done, total=at_most, state=f"pass {done}, loss {loss:.6g}")
+
+        yield watch

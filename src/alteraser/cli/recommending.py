@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alteraser.cli.options import DataOptions, Force, Json, ModelPath, reads_data
+from alteraser.cli.options import DataOptions, Force, Json, ModelPath, example, reads_data
 from alteraser.cli.output import print_table, show
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
     from alteraser.data.interactions import CSR, Vocabulary
     from alteraser.models.checkpoint import StoredModel
 
-RECOMMEND_EXAMPLE = "Example: alteraser recommend model --user 42 -k 10 --exclude ratings.parquet"
-SIMILAR_EXAMPLE = "Example: alteraser similar model --item 'Baking: Rye sourdough' -k 10"
-K = Annotated[int, typer.Option("-k", "--k", min=1, help="How many items.")]
+RECOMMEND_EXAMPLE = example(
+    "alteraser recommend model --user 42 -k 10 --exclude ratings.parquet",
+    "alteraser recommend model --users users.csv --out lists.parquet",
+)
+SIMILAR_EXAMPLE = example("alteraser similar model --item 'Baking: Rye sourdough' -k 10")
+K = Annotated[int, typer.Option("-k", "--k", metavar="K", help="How many items at most.")]
 
 
 @reads_data
@@ -51,18 +56,20 @@ def recommend(
     """List the items a model recommends to a user, or to many."""
     import polars as pl
 
-    from alteraser.data.files import check_free, read_ids, write_frame
+    from alteraser.data.files import check_table_free, read_ids, write_frame
     from alteraser.errors import SettingError
     from alteraser.models.checkpoint import load_model
 
     if (user is None) == (users is None):
-        raise SettingError("Give one of --user ID and --users FILE.")
+        raise SettingError("Either --user ID or --users FILE is wanted, not both.")
+    _check_k(k)
     if out is not None:
-        check_free(out, force=force)
+        check_table_free(out, force=force)
     stored = load_model(model)
     asked = pl.Series([user]) if users is None else read_ids(users, "user_id")
     seen = None if exclude is None else _seen(stored, exclude, options)
-    lists = _lists(stored, asked, k, seen)
+    rows = _known_rows(stored.user_vocabulary, asked, "user", users)
+    lists = _lists(stored, rows, k, seen)
     if out is not None:
         write_frame(lists, out, force=force)
         result: dict[str, Any] = {"out": str(out), "users": len(asked), "rows": lists.height}
@@ -85,6 +92,7 @@ def similar(
 
     from alteraser.models.checkpoint import load_model
 
+    _check_k(k)
     stored = load_model(model)
     row = _known_rows(stored.item_vocabulary, pl.Series([item]), "item")[0]
     likeness = stored.model.item_similarities(row)
@@ -108,19 +116,26 @@ def similar(
 
 def _seen(stored: StoredModel, exclude: str, options: DataOptions) -> CSR:
     from alteraser.data.interactions import Side
+    from alteraser.errors import MismatchError
 
-    known, _ = options.open(exclude, stored.reading).known_to(stored.user_vocabulary, stored.item_vocabulary)
+    # All that a user has counts, also what was too rare to be trained on.
+    data = options.open(exclude, stored.reading.with_options({"min_interactions": None}))
+    known, n_unknown = data.known_to(stored.user_vocabulary, stored.item_vocabulary)
+    if len(known) == 0:
+        raise MismatchError(
+            f"None of the {n_unknown} interactions to exclude has a user and an item of the model. Give the data "
+            f"the model was trained on, or leave --exclude out."
+        )
     return known.by(Side.USERS)
 
 
-def _lists(stored: StoredModel, asked: pl.Series, k: int, seen: CSR | None) -> pl.DataFrame:
+def _lists(stored: StoredModel, users: NDArray[np.int64], k: int, seen: CSR | None) -> pl.DataFrame:
     """Columns user_id, rank, item_id, score: the lists one below the other."""
     import numpy as np
     import polars as pl
 
     from alteraser.measure.ranking import top_k
 
-    users = _known_rows(stored.user_vocabulary, asked, "user")
     lists = top_k(stored.model, users, k, exclude=seen, unavailable=_tombstones(stored.item_vocabulary))
     place, rank = np.nonzero(lists >= 0)
     items = lists[place, rank]
@@ -134,18 +149,33 @@ def _lists(stored: StoredModel, asked: pl.Series, k: int, seen: CSR | None) -> p
     )
 
 
-def _known_rows(vocabulary: Vocabulary, ids: pl.Series, what: str) -> Any:
+def _known_rows(
+    vocabulary: Vocabulary, ids: pl.Series, what: str, source: Path | None = None
+) -> NDArray[np.int64]:
+    """The rows of the ids; one that is not known is named by its place in the file, never by itself."""
     import numpy as np
 
     from alteraser.errors import MismatchError
 
     rows = vocabulary.rows(ids)
     if (unknown := np.flatnonzero(rows < 0)).size:
+        problem = f"The {what} is not in the model."
+        if source is not None:
+            problem = (
+                f"{unknown.size} of {len(ids)} {what}s in {source} are not in the model (the first in data row "
+                f"{unknown[0] + 1})."
+            )
         raise MismatchError(
-            f"{unknown.size} of {len(ids)} {what}s asked for are not in the model (the first at place "
-            f"{unknown[0] + 1}). A {what} is known if it was in the training data and was not forgotten."
+            f"{problem} Known are those that were in the training data and were not forgotten."
         )
     return rows
+
+
+def _check_k(k: int) -> None:
+    from alteraser.errors import SettingError
+
+    if k < 1:
+        raise SettingError(f"k is {k}; a whole number from 1 up is wanted.")
 
 
 def _tombstones(vocabulary: Vocabulary) -> Any:

@@ -9,10 +9,19 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from alteraser.cli.options import Data, DataOptions, Force, Json, Seed, reads_data
+from alteraser.cli.options import (
+    Data,
+    DataOptions,
+    Force,
+    Json,
+    Seed,
+    example,
+    random_generator,
+    reads_data,
+)
 from alteraser.cli.output import progress, show
 
-EXAMPLE = "Example: alteraser train ratings.parquet --model enmf --dim 64 --w0 0.3 --l2 0.01 --out model"
+EXAMPLE = example("alteraser train ratings.parquet --model enmf --dim 64 --w0 0.3 --out model")
 TrainerName = Literal["als", "adamw"]
 
 
@@ -22,9 +31,11 @@ def train(
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The folder to write.", show_default=False)],
     options: DataOptions,
     model: Annotated[
-        Literal["enmf", "mf"], typer.Option(help="enmf weighs the dimensions of a score.")
+        Literal["enmf", "mf"], typer.Option(help="mf, or enmf, which also weighs each dimension.")
     ] = "enmf",
-    trainer: Annotated[TrainerName, typer.Option(help="als solves row after row; adamw descends.")] = "als",
+    trainer: Annotated[
+        TrainerName, typer.Option(help="als solves row after row; adamw follows gradients.")
+    ] = "als",
     dim: Annotated[int, typer.Option(help="Length of a user's or item's vector.")] = 64,
     w0: Annotated[float, typer.Option(help="Weight of a missing entry; a positive weighs 1.")] = 0.3,
     l2: Annotated[float, typer.Option(help="Strength of the penalty on vectors.")] = 0.01,
@@ -39,30 +50,40 @@ def train(
     ] = 0.0,
     max_passes: Annotated[
         int | None,
-        typer.Option(help="At most so many passes (als) or epochs (adamw).", show_default="200, 500"),
+        typer.Option(
+            help="At most so many passes (als) or epochs (adamw).", show_default="als 200, adamw 500"
+        ),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="Stop when the loss falls by less than this share.", show_default="1e-5, 1e-4"),
+        typer.Option(
+            help="Stop when the loss falls by less than this share.", show_default="als 1e-5, adamw 1e-4"
+        ),
     ] = None,
-    learning_rate: Annotated[float, typer.Option(help="Step size of adamw.")] = 0.01,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="adamw: size of a step.", show_default="0.01")
+    ] = None,
     solve_h: Annotated[
-        bool, typer.Option("--solve-h", help="Also solve enmf's h after every pass of als.")
+        bool, typer.Option("--solve-h", help="als and enmf: also solve h, the dimensions' weights.")
     ] = False,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Train a model on the interactions and write it to a folder."""
-    import numpy as np
-
     from alteraser.data.files import check_free
+    from alteraser.errors import SettingError
     from alteraser.models.checkpoint import MANIFEST, MODELS, StoredModel, save_model
     from alteraser.models.objective import Objective
     from alteraser.train.fit import fit
     from alteraser.train.named import named_trainer
 
+    if learning_rate is not None and trainer != "adamw":
+        raise SettingError(f"--learning-rate is a setting of adamw; the trainer is {trainer}.")
+    if solve_h and (trainer, model) != ("als", "enmf"):
+        raise SettingError(f"--solve-h is a setting of als for enmf; {trainer} for {model} came.")
     check_free(out, force=force, marked_by=MANIFEST)
+    rng = random_generator(seed)
     objective = Objective(
         w0=w0, l2=l2, l2_scaling=l2_scaling, user_activity=user_activity, item_popularity=item_popularity
     )
@@ -70,7 +91,6 @@ def train(
         trainer, max_passes=max_passes, tolerance=tolerance, learning_rate=learning_rate, solve_others=solve_h
     )
     interactions = options.open(data)
-    rng = np.random.default_rng(seed)
     untrained = MODELS[model].sized_for(interactions, dim=dim, objective=objective, rng=rng)
     began = time.perf_counter()
     with progress("Training") as watch:
@@ -93,8 +113,8 @@ def train(
     def human(to: Console) -> None:
         end = "converged" if training.converged else "stopped at the limit, not converged (see --max-passes)"
         to.print(
-            f"{model} with {interactions.n_users} users and {interactions.n_items} items written to {out}\n"
-            f"{len(training.losses)} passes, {end}; loss {result['loss']:.1f}; {seconds:.2f} s"
+            f"{len(training.losses)} passes, {end}; loss {result['loss']:.1f}; {seconds:.2f} s\n"
+            f"{model} with {interactions.n_users} users and {interactions.n_items} items written to {out}"
         )
 
     show(result, as_json=json, human=human)

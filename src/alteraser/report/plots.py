@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
-import re
+import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import quoteattr
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -15,16 +17,21 @@ _OTHER_COLOURS = ("#3d5a80", "#f2cc8f", "#81b29a", "#6d597a", "#b56576", "#35507
 
 def bars(title: str, values: Mapping[str, float], *, unit: str = "") -> str:
     """A horizontal bar per model with its figure written beside it."""
-    figure = Figure(figsize=(4.6, 0.9 + 0.42 * len(values)))
-    axes = figure.subplots()
-    names = list(values)[::-1]
-    drawn = axes.barh(names, [values[name] for name in names], color=[_colour(name, names) for name in names])
-    axes.bar_label(drawn, labels=[f"{values[name]:.3g}{unit}" for name in names], padding=4)
-    axes.margins(x=0.18)
-    axes.set_title(title, loc="left", fontsize=11)
-    axes.xaxis.set_visible(False)
-    axes.spines[["top", "right", "bottom"]].set_visible(False)
-    return _svg(figure, title)
+    with rc_context({"text.parse_math": False}):  # a dollar in a name starts no formula
+        figure = Figure(figsize=(4.6, 0.9 + 0.42 * len(values)))
+        axes = figure.subplots()
+        names = list(values)
+        drawn = axes.barh(
+            range(len(names)), list(values.values()), color=[_colour(name, names) for name in names]
+        )
+        axes.bar_label(drawn, labels=[f"{value:.3g}{unit}" for value in values.values()], padding=4)
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        axes.margins(x=0.18)
+        axes.set_title(title, loc="left", fontsize=11)
+        axes.xaxis.set_visible(False)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        return _svg(figure, title)
 
 
 def curves(
@@ -38,14 +45,16 @@ def curves(
     """A line per name over (x, y) points."""
     figure = Figure(figsize=(4.6, 3.0))
     axes = figure.subplots()
+    drawn = []
     for name, (across, up) in lines.items():
-        axes.plot(across, up, marker="o", markersize=3, label=name, color=_colour(name, list(lines)))
+        drawn += axes.plot(across, up, marker="o", markersize=3, color=_colour(name, list(lines)))
     if log:
         axes.set_yscale("log")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_title(title, loc="left", fontsize=11)
-    axes.legend(frameon=False)
+    for text in axes.legend(drawn, list(lines), frameon=False).get_texts():
+        text.set_parse_math(False)
     axes.spines[["top", "right"]].set_visible(False)
     return _svg(figure, title)
 
@@ -55,11 +64,14 @@ def _colour(name: str, names: Sequence[str]) -> str:
 
 
 def _svg(figure: Figure, title: str) -> str:
-    """The figure as an <svg> element; letters stay letters, and ids do not clash with those of other figures."""
+    """The figure as an <svg> element: letters stay letters, and ids do not clash with those of other figures."""
     buffer = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "font.family": "sans-serif"}):
-        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    style: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": title, "font.family": "sans-serif"}
+    with rc_context(style), warnings.catch_warnings():
+        # The reader's fonts draw the letters; that matplotlib's lack one only makes its room a guess.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata=nothing)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
-    label = re.sub(r"[^\w @.,-]", "", title)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    return svg.replace("<svg ", f'<svg role="img" aria-label={quoteattr(title)} ', 1)

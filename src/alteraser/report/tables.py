@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from alteraser.measure.compare import EVERYONE, FORGETTING, OTHERS, Report
 
@@ -31,15 +32,24 @@ class Table:
 
     def markdown(self) -> str:
         lines = [self.columns, ("---",) + ("---:",) * (len(self.columns) - 1), *self.rows]
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+        return "\n".join("| " + " | ".join(map(_markdown, line)) + " |" for line in lines) + "\n"
 
     def terminal(self) -> RichTable:
-        table = RichTable(title=self.title, title_justify="left")
+        table = RichTable(title=_terminal(self.title), title_justify="left")
         for number, column in enumerate(self.columns):
-            table.add_column(column, justify="right" if number else "left")
+            table.add_column(_terminal(column), justify="right" if number else "left")
         for row in self.rows:
-            table.add_row(*row)
+            table.add_row(*map(_terminal, row))
         return table
+
+
+def _markdown(cell: str) -> str:
+    return " ".join(cell.replace("\\", "\\\\").replace("|", r"\|").replace("<", "&lt;").split())
+
+
+def _terminal(cell: str) -> Text:
+    """The cell as it is: names of items may hold what rich takes for markup or a terminal for a command."""
+    return Text("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in cell))
 
 
 def summary(report: Report, *, seconds: Mapping[str, float] | None = None, k: int | None = None) -> Table:
