@@ -15,22 +15,29 @@ def rbo(first: Lists, second: Lists, k: int, *, p: float = 0.9) -> NDArray[np.fl
     """Rank-biased overlap of the first k of each pair of lists, over its maximum, so that identical lists give 1.
 
     Σ_{i≤k} p^(i−1) · overlap_i / i  divided by  Σ_{i≤k} p^(i−1), where overlap_i counts the items both lists hold
-    among their first i. Lists hold no item twice; -1 (nothing more to recommend) is never shared.
+    among their first i. Lists hold no item twice; -1 (nothing more to recommend) is never shared, and where both
+    lists end before k, k is where the longer one ends.
     """
-    share, weight = _shares(first, second, k, p)
-    overlap: NDArray[np.float64] = share @ weight / weight.sum()
-    return overlap
+    share, weight, ends = _shares(first, second, k, p)
+    overlap: NDArray[np.float64] = (share * weight).sum(1) / weight.sum(1)
+    return np.where(ends > 0, overlap, 1.0)
 
 
 def rbo_extrapolated(first: Lists, second: Lists, k: int, *, p: float = 0.9) -> NDArray[np.float64]:
     """Webber's RBO_ext: what the infinite lists would share if they went on agreeing as at depth k."""
-    share, weight = _shares(first, second, k, p)
-    overlap: NDArray[np.float64] = (1 - p) * (share @ weight) + share[:, -1] * p**k
-    return overlap
+    share, weight, ends = _shares(first, second, k, p)
+    last = share[np.arange(len(share)), np.maximum(ends, 1) - 1]
+    overlap: NDArray[np.float64] = (1 - p) * (share * weight).sum(1) + last * p**ends
+    return np.where(ends > 0, overlap, 1.0)
 
 
-def _shares(first: Lists, second: Lists, k: int, p: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The shared part of the first i of each pair of lists, for i = 1 … k, and the weight p^(i−1) of each depth."""
+def _shares(
+    first: Lists, second: Lists, k: int, p: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Of each pair of lists the shared part of the first i for i = 1 … k, its weight, and where the longer one ends.
+
+    The weight is p^(i−1), and 0 below that end (but for two empty lists, which have no other depth).
+    """
     if not 0 < p < 1:
         raise SettingError(f"p is {p}; a number between 0 and 1 is wanted.")
     if k < 1 or first.shape[1] < k or second.shape[1] < k:
@@ -46,7 +53,9 @@ def _shares(first: Lists, second: Lists, k: int, p: float) -> tuple[NDArray[np.f
     for i in range(k):
         shown_at[:, i] = (same & (depth == i)).sum((1, 2))
     share = shown_at.cumsum(1) / (place + 1)
-    return share, p ** place.astype(np.float64)
+    ends = np.maximum((a >= 0).sum(1), (b >= 0).sum(1))
+    weight = np.where(place < np.maximum(ends, 1)[:, None], p ** place.astype(np.float64), 0.0)
+    return share, weight, ends
 
 
 def re_predict(model: Recommender, forget: Interactions) -> float:

@@ -67,6 +67,8 @@ def compare(
     """
     if not models:
         raise SettingError("No model came; at least one is wanted.")
+    if not ks or min(ks) < 1:
+        raise SettingError(f"ks is {tuple(ks)}; whole numbers from 1 up are wanted.")
     if reference is not None and reference not in models:
         raise SettingError(f"The reference {reference!r} is not among the models ({', '.join(models)}).")
     groups = _groups(remain, forget)
@@ -90,7 +92,7 @@ def compare(
     return Report(
         values=values,
         re_predict={name: re_predict(model, forget) for name, model in models.items()}
-        if forget is not None
+        if forget is not None and len(forget)
         else {},
         loss={name: model.loss(remain) for name, model in models.items() if hasattr(model, "loss")},
         n_users={group: len(users) for group, users in groups.items()},
