@@ -40,6 +40,7 @@ class AdamW:
         self, model: Model, data: Interactions, *, rng: np.random.Generator, progress: Progress | None = None
     ) -> Training[Model]:
         trained = model.without_empty_rows(data)
+        start_loss = trained.loss(data)
         parameters = {name: value.clone().contiguous() for name, value in trained.parameters().items()}
         optimizer = torch.optim.AdamW(
             [value.requires_grad_() for value in parameters.values()],
@@ -76,5 +77,12 @@ class AdamW:
                 progress(epoch, self.max_epochs, loss)
             if stopping.over:
                 break
+        trained = model.with_parameters(best)
+        # A step of absurd length need not end in infinity. Worse than both its start and no model at all: diverged.
+        limit = max(start_loss, float(data.by(Side.USERS).weights.sum(dtype=np.float64)))
+        if not (loss := trained.loss(data)) <= limit:
+            raise ModelError(
+                f"Training diverged: its loss is {loss:.3g}. Lower learning_rate ({self.learning_rate})."
+            )
         visited = len(losses) * sum(len(data.by(side).occupied) for side in Side)
-        return Training(model.with_parameters(best), losses, stopping.over, visited)
+        return Training(trained, losses, stopping.over, visited)
