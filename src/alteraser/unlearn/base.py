@@ -66,12 +66,18 @@ def forget_by(
     *,
     missing: Missing,
 ) -> Outcome[Model]:
-    """The outcome of `work(original, forget, remain)`, timed and measured the same way for every unlearner."""
+    """The outcome of `work(original, forget, remain)`, timed and measured the same way for every unlearner.
+
+    Where nothing matches there is no work: an erasure made twice leaves the model as it is, retraining too.
+    """
     original.check_belongs(full)
     began = time.perf_counter()
     match = requested.match(full, missing=missing)
     remain = full.without(match.mask)
-    training = work(original, full.only(match.mask), remain)
+    if match.mask.any():
+        training = work(original, full.only(match.mask), remain)
+    else:
+        training = Training(original, losses=[], converged=True, rows_visited=0)
     seconds = time.perf_counter() - began
     cost = Cost(
         seconds=seconds,

@@ -1,0 +1,268 @@
+"""`alteraser forget`: what was asked for is gone from everything written, and a forgetting can follow another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import safetensors.torch
+import torch
+
+Ok = Callable[..., Any]
+
+
+def parameters(model: Path) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(model / "parameters.safetensors")
+
+
+def same(first: Path, second: Path) -> bool:
+    a, b = parameters(first), parameters(second)
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+def manifest(model: Path) -> Any:
+    return json.loads((model / "manifest.json").read_text())
+
+
+def texts(file: Path) -> str:
+    """All that a file says: its bytes as they are and, if they are compressed, what they hold."""
+    raw = file.read_bytes().decode("latin-1")
+    return raw + (pl.read_parquet(file).write_csv() if file.suffix == ".parquet" else "")
+
+
+@pytest.fixture(scope="module")
+def forgotten(ok: Ok, workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `model2` and `rest.parquet`; the columns of the data come from the model's manifest."""
+    folder = tmp_path_factory.mktemp("forgotten")
+    ok(*forget(workspace, folder / "model2", "--remaining", folder / "rest.parquet"))
+    return folder
+
+
+def forget(workspace: Path, out: Path, *options: object) -> tuple[object, ...]:
+    data, requests = workspace / "data.csv", workspace / "requests.csv"
+    return "forget", workspace / "model", data, "--requests", requests, "--out", out, *options
+
+
+def test_nothing_written_or_said_names_the_forgotten(run: Any, workspace: Path, tmp_path: Path) -> None:
+    model2, rest, rest_csv = tmp_path / "model2", tmp_path / "rest.parquet", tmp_path / "rest.csv"
+    said = []
+    for remaining in (rest, rest_csv):
+        ran = run(*forget(workspace, model2, "--remaining", remaining, "--force"))
+        assert ran.code == 0, ran.err
+        said.append(ran.out + ran.err)
+    pl.read_parquet(rest).select("user_id").unique().write_csv(users := tmp_path.parent / "users.csv")
+    for arguments in (
+        ("recommend", model2, "--users", users, "--out", tmp_path / "lists.parquet", "--exclude", rest),
+        ("recommend", model2, "--users", users, "--out", tmp_path / "lists.csv"),
+        (
+            *("compare", "--data", workspace / "data.csv", "--requests", workspace / "requests.csv"),
+            *("--model", f"original={workspace / 'model'}", "--model", f"unlearned={model2}"),
+            *("--reference", "unlearned", "--html", tmp_path / "page.html"),
+        ),
+    ):
+        ran = run(*arguments)
+        assert ran.code == 0, ran.err
+        said.append(ran.out + ran.err)
+    assert "person-" not in "".join(said)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 4 + 2 + 2 + 1
+    for path in files:
+        assert "person-000" not in texts(path), path
+        assert "Thing 00" not in texts(path), path
+    # The pairs are gone though their users and items stay.
+    for path in (rest, rest_csv):
+        table = pl.read_parquet(path) if path is rest else pl.read_csv(path)
+        own = table.filter(pl.col("user_id").str.starts_with("person-001"))["item_id"].to_list()
+        assert "Thing 05" in own
+        assert not {"Thing 03", "Thing 04"} & set(own)
+    original, unlearned = parameters(workspace / "model"), parameters(model2)
+    assert (unlearned["users"][0] == 0).all()
+    assert (original["users"][0] != 0).any()
+
+
+def test_the_result_counts_what_was_done(ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    data = pl.read_csv(workspace / "data.csv")
+    gone = data.filter(
+        pl.col("member").str.starts_with("person-000")
+        | (pl.col("product") == "Thing 00")
+        | (pl.col("member").str.starts_with("person-001") & pl.col("product").is_in(["Thing 03", "Thing 04"]))
+    )
+    result = ok(*forget(workspace, tmp_path / "model2"))
+    assert result["forgotten"] == {"interactions": len(gone), "users": 1, "items": 1}
+    assert result["requests"] == {"honoured": 4, "repeated": 0, "missing": 0, "null_times": 0}
+    assert result["remaining_interactions"] == len(data) - len(gone)
+    assert result["cost"]["loss_after"] < result["cost"]["loss_before"]
+    assert result["cost"]["gradient_after"] < result["cost"]["gradient_before"]
+    assert result["remaining"] is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--method", "retrain"),
+        ("--method", "retrain", "--trainer", "adamw", "--max-passes", 3),
+        ("--method", "warm-start", "--max-passes", 3),
+        ("--method", "warm-start", "--trainer", "als", "--tolerance", 1e-3),
+        ("--solver", "hf-newton", "--max-passes", 1),
+        ("--solver", "adamw", "--max-passes", 0),
+        ("--solver", "ah-newton", "--max-passes", 0),
+    ],
+    ids=lambda options: " ".join(map(str, options)),
+)
+def test_every_method_and_solver_forgets(
+    ok: Ok, workspace: Path, tmp_path: Path, options: tuple[object, ...]
+) -> None:
+    result = ok(*forget(workspace, tmp_path / "model2", *options))
+    assert result["forgotten"]["interactions"] > 0
+    unlearned = parameters(tmp_path / "model2")
+    assert (unlearned["users"][0] == 0).all()
+    assert not same(workspace / "model", tmp_path / "model2")
+
+
+def test_a_seed_repeats_a_retraining(ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        options = ("--method", "retrain", "--max-passes", 2, "--seed", seed)
+        ok(*forget(workspace, tmp_path / name, *options))
+    assert same(tmp_path / "a", tmp_path / "b")
+    assert not same(tmp_path / "a", tmp_path / "c")
+
+
+def test_a_forgetting_follows_another(ok: Ok, forgotten: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"user": "person-002@mail.example", "from": "2024-03-01", "to": "2024-03-31"}\n')
+    out, rest = tmp_path / "model3", tmp_path / "rest3.csv"
+    result = ok(
+        *("forget", forgotten / "model2", forgotten / "rest.parquet", "--requests", more),
+        *("--out", out, "--remaining", rest),
+    )
+    assert result["forgotten"]["users"] == 2
+    assert [each["count"] for each in manifest(out)["requests"]] == [4, 1]
+    assert manifest(out)["requests"][0] == manifest(forgotten / "model2")["requests"][0]
+    assert "person-002" not in texts(rest)
+    # The csv and what the manifest remembers of it serve a third one.
+    more.write_text('{"item": "Thing 07"}\n')
+    ok("forget", out, rest, "--requests", more, "--out", tmp_path / "model4")
+    assert len(manifest(tmp_path / "model4")["requests"]) == 3
+
+
+def test_the_same_requests_again_are_missing(
+    run: Any, ok: Ok, workspace: Path, forgotten: Path, tmp_path: Path
+) -> None:
+    model2, rest, out = forgotten / "model2", forgotten / "rest.parquet", tmp_path / "model3"
+    again = ("forget", model2, rest, "--requests", workspace / "requests.csv", "--out", out)
+    refused = run(*again)
+    assert refused.code == 2
+    assert "4 of 4 requests" in refused.err
+    assert "requests.csv line 2" in refused.err
+    assert not out.exists()
+    result = ok(*again, "--missing", "ignore", "--remaining", tmp_path / "rest3.parquet")
+    assert result["requests"] == {"honoured": 0, "repeated": 0, "missing": 4, "null_times": 0}
+    assert result["forgotten"]["interactions"] == 0
+    assert same(model2, out)
+    assert manifest(out)["requests"] == manifest(model2)["requests"]
+    assert pl.read_parquet(rest).equals(pl.read_parquet(tmp_path / "rest3.parquet"))
+    for method in ("retrain", "warm-start"):
+        said = run(*again, "--missing", "ignore", "--force", "--method", method)
+        assert "No request matches anything" in said.out
+        assert same(model2, out)
+
+
+def test_requests_that_are_partly_missing(ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    some = tmp_path / "some.csv"
+    some.write_text("user\nperson-003@mail.example\nnobody\nperson-003@mail.example\n")
+    arguments = ("forget", workspace / "model", workspace / "data.csv", "--requests", some)
+    result = ok(*arguments, "--missing", "ignore", "--out", tmp_path / "out")
+    assert result["requests"] == {"honoured": 1, "repeated": 1, "missing": 1, "null_times": 0}
+
+
+def test_the_digest_of_the_requests_depends_on_the_key(ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.key").write_text("the first key of them all\n")
+    (tmp_path / "b.key").write_text("another key, just as long")
+    shuffled = tmp_path / "shuffled.csv"
+    header, *lines = (workspace / "requests.csv").read_text().splitlines()
+    shuffled.write_text("\n".join([header, *reversed(lines), lines[0]]) + "\n")
+
+    def digest(*options: object, requests: Path = workspace / "requests.csv") -> str:
+        out = tmp_path / "out"
+        ok(
+            *("forget", workspace / "model", workspace / "data.csv", "--requests", requests),
+            *("--out", out, "--force", "--max-passes", 0, *options),
+        )
+        [batch] = manifest(out)["requests"]
+        assert batch["count"] == 4
+        return str(batch["hmac_sha256"])
+
+    keyed = digest("--key-file", tmp_path / "a.key")
+    assert digest("--key-file", tmp_path / "a.key") == keyed
+    assert digest("--key-file", tmp_path / "a.key", requests=shuffled) == keyed
+    assert digest("--key-file", tmp_path / "b.key") != keyed
+    assert digest() != digest()
+
+
+def test_the_model_remembers_how_a_named_data_set_was_read(ok: Ok, tmp_path: Path, workspace: Path) -> None:
+    """Filters and times of the training are those of the forgetting, though no option repeats them."""
+    folder = tmp_path / "sets" / "ml-100k"
+    folder.mkdir(parents=True)
+    table = pl.read_csv(workspace / "data.csv", try_parse_dates=True)
+    table = table.rename({"member": "user_id", "product": "item_id"}).with_columns(
+        timestamp=pl.col("day").dt.epoch("s"), confidence=1.0 + pl.col("rating") / 5
+    )
+    table.write_parquet(folder / "interactions.parquet")
+    where = ("--data-dir", tmp_path / "sets")
+    trained = ok(
+        *(
+            "train",
+            "ml-100k",
+            *where,
+            "--min-rating",
+            3,
+            "--min-interactions",
+            3,
+            "--weight-column",
+            "confidence",
+        ),
+        *("--dim", 4, "--max-passes", 5, "--out", tmp_path / "model"),
+    )
+    assert trained["interactions"] < len(table)
+    requests = tmp_path / "requests.csv"
+    requests.write_text(
+        "user,from,to\nperson-005@mail.example,2024-03-01,2024-03-20\n".replace(
+            "2024-03-01", str(table["timestamp"].min())
+        ).replace("2024-03-20", str(table["timestamp"].max()))
+    )
+    asked = (
+        "forget",
+        tmp_path / "model",
+        "ml-100k",
+        *where,
+        "--requests",
+        requests,
+        "--out",
+        tmp_path / "model2",
+    )
+    result = ok(*asked, "--remaining", tmp_path / "rest.csv")
+    assert result["remaining_interactions"] == trained["interactions"] - result["forgotten"]["interactions"]
+    # The remaining data has no ratings any more and is not cut again.
+    requests.write_text("item\nThing 09\n")
+    ok(
+        "forget",
+        tmp_path / "model2",
+        tmp_path / "rest.csv",
+        "--requests",
+        requests,
+        "--out",
+        tmp_path / "model3",
+    )
+
+
+def test_a_model_can_be_replaced_in_its_place(ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model2"
+    ok(*forget(workspace, out, "--max-passes", 0))
+    before = parameters(out)
+    ok(*forget(workspace, out, "--force"))
+    assert not torch.equal(before["items"], parameters(out)["items"])
+    assert list(tmp_path.iterdir()) == [out]
