@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -297,19 +298,25 @@ def _sibling(path: Path) -> Path:
 def _writing(path: Path) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
+    except (OSError, pl.exceptions.PolarsError) as error:
         raise WriteError(
-            f"{path} could not be written: {error.strerror or _kind(error)}. Free some space or choose "
-            f"another place; what was there before is unchanged."
-        ) from error
-    except pl.exceptions.PolarsError as error:
-        raise WriteError(f"{path} could not be written ({_kind(error)}).") from None
+            f"{path} could not be written: {_reason(error)}. Free some space or choose another place; what was "
+            f"there before is unchanged."
+        ) from None
 
 
 def _flush(path: Path) -> None:
     """Have the file on the disk before its name points to it: a power cut leaves the old or the new."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _reason(error: BaseException) -> str:
+    """What the operating system said; polars has its number in the text, beside what must not be told."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return os.strerror(int(number[1])) if number else _kind(error)
 
 
 def _kind(error: BaseException) -> str:

@@ -95,7 +95,8 @@ class StoredModel:
 def save_model(stored: StoredModel, path: str | Path, *, force: bool = False) -> None:
     """Write the model's folder, whole or not at all."""
     with atomic_folder(path, marked_by=MANIFEST, force=force) as folder:
-        safetensors.torch.save_file(_tensors(stored.model), folder / PARAMETERS)
+        # Written by Python, a full disk is an OSError, and the file may be read by whom the others may be read.
+        (folder / PARAMETERS).write_bytes(safetensors.torch.save(_tensors(stored.model)))
         for name, vocabulary in ((USERS, stored.user_vocabulary), (ITEMS, stored.item_vocabulary)):
             pl.DataFrame({"id": vocabulary.ids}).write_parquet(folder / name)
         manifest = {
