@@ -130,9 +130,17 @@ def load_model(path: str | Path) -> StoredModel:
                 Batch(str(each["hmac_sha256"]), int(each["count"])) for each in manifest["requests"]
             ),
         )
-    except (KeyError, TypeError, ValueError, safetensors.SafetensorError, pl.exceptions.PolarsError) as error:
-        if isinstance(error, AlteraserError):
-            raise
+    except ModelFileError:
+        raise
+    except (
+        AlteraserError,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        safetensors.SafetensorError,
+        pl.exceptions.PolarsError,
+    ) as error:
         raise ModelFileError(
             f"{folder} is not a whole model ({type(error).__name__} while reading it). Take it from a backup or train "
             f"it again."
@@ -205,7 +213,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise ModelFileError(
             f"{folder / MANIFEST} was changed after it was written. Take the model from a backup."
         )
-    if set(manifest.get("files", ())) != {PARAMETERS, USERS, ITEMS}:
+    files = manifest.get("files")
+    if not isinstance(files, dict) or set(files) != {PARAMETERS, USERS, ITEMS}:
         raise ModelFileError(
             f"{folder / MANIFEST} does not name the files {PARAMETERS}, {USERS} and {ITEMS}."
         )

@@ -45,7 +45,9 @@ class ENMF(Bilinear):
 
     @property
     def h(self) -> Tensor:
-        return self.eta * float(self.dim**0.5 / self.eta.norm())
+        scale = float(self.dim**0.5 / self.eta.norm())
+        # An eta that is an h already, as one that was read from a file, stays itself to the last bit.
+        return self.eta if abs(scale - 1) < 16 * torch.finfo(self.dtype).eps else self.eta * scale
 
     def _weighed(self, table: Tensor) -> Tensor:
         return table * self.h
