@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numba
 import numpy as np
 import polars as pl
 import pytest
@@ -144,12 +145,23 @@ def _pair_requests(data: Interactions, chosen: NDArray[np.bool_]) -> Requests:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _one_torch_thread() -> Iterator[None]:
-    """Tensors here are tiny: threads that wait for each other would take most of the time."""
-    before = torch.get_num_threads()
+def _one_thread() -> Iterator[None]:
+    """Tables here are tiny: threads that wait for each other would take most of the time."""
+    before = torch.get_num_threads(), numba.get_num_threads()
     torch.set_num_threads(1)
+    numba.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(before[0])
+    numba.set_num_threads(before[1])
+
+
+@pytest.fixture
+def all_threads() -> Iterator[None]:
+    """All threads for the kernels, in tests that are about threads."""
+    before, config = numba.get_num_threads(), vars(numba.config)
+    numba.set_num_threads(config["NUMBA_NUM_THREADS"])
+    yield
+    numba.set_num_threads(before)
 
 
 # Factories as session fixtures: hypothesis may then use them too.

@@ -68,6 +68,7 @@ def test_scores_and_their_transpose(dtype: Any, rtol: float) -> None:
     np.testing.assert_allclose(sums, expected, rtol=rtol, atol=rtol)
 
 
+@pytest.mark.usefixtures("all_threads")
 def test_threads_do_not_race_on_a_shared_column() -> None:
     """Every row points at the one column, so that lost additions would show."""
     n = 20000

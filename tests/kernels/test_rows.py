@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numba
@@ -78,14 +77,7 @@ def test_an_empty_row_is_exactly_zero() -> None:
     assert not vectors.view(np.uint32).any()
 
 
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = numba.get_num_threads()
-    yield
-    numba.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("threads")
+@pytest.mark.usefixtures("all_threads")
 def test_neither_order_nor_company_nor_threads_change_a_row() -> None:
     ridge = Ridge(61)
     rows = np.arange(len(COUNTS))
