@@ -1,0 +1,158 @@
+"""The demo tells the truth in figures, writes one page that needs nothing else, and files for the other commands."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.parsers.expat import ParserCreate
+
+import polars as pl
+import pytest
+import safetensors.torch
+import torch
+from rich.console import Console
+
+from alteraser.cli.output import show
+
+MODELS = ("original", "unlearned", "retrained")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "demo"
+
+
+@pytest.fixture(scope="module")
+def told(ok: Any, folder: Path) -> tuple[Any, str]:
+    """What one run says as JSON and to people; it is run once, because it takes seconds."""
+    told = io.StringIO()
+
+    def show_both(result: Any, *, as_json: bool, human: Callable[[Console], None]) -> None:
+        human(Console(file=told, width=200, markup=False, emoji=False))
+        show(result, as_json=as_json, human=human)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alteraser.cli.demo.show", show_both)
+        return ok("demo", "--out", folder), told.getvalue()
+
+
+@pytest.fixture(scope="module")
+def result(told: tuple[Any, str]) -> Any:
+    return told[0]
+
+
+@pytest.fixture(scope="module")
+def page(result: Any, folder: Path) -> str:
+    assert result["out"] == str(folder)
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_unlearned_model_is_as_if_retrained(result: Any) -> None:
+    scores = {name: result["models"][name]["re_predict"] for name in MODELS}
+    assert scores["original"] > 4 * scores["retrained"]
+    assert abs(scores["unlearned"] - scores["retrained"]) < 0.05 * (scores["original"] - scores["retrained"])
+    forgetting = {name: result["models"][name]["forgetting"] for name in MODELS}
+    assert forgetting["unlearned"]["rbo"]["10"] > forgetting["original"]["rbo"]["10"] + 0.3
+    assert forgetting["unlearned"]["ndcg"]["10"] > forgetting["original"]["ndcg"]["10"]
+    losses = {name: result["models"][name]["loss"] for name in MODELS}
+    assert losses["unlearned"] < losses["original"]
+    assert losses["unlearned"] == pytest.approx(losses["retrained"], rel=1e-3)
+    assert set(result["seconds"]) == set(MODELS)
+
+
+def test_the_list_shown_loses_what_was_not_the_users(result: Any) -> None:
+    topic, lists = result["example"]["topic"], result["example"]["lists"]
+    marked = {name: sum(text.startswith(f"{topic}: ") for text in lists[name]) for name in MODELS}
+    assert marked["original"] >= 5
+    assert marked["unlearned"] <= 1
+    assert all(len(lists[name]) == 10 for name in MODELS)
+
+
+class References(HTMLParser):
+    """Collects what a page would load or lead to, and its elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.elements: set[str] = set()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.add(tag)
+        for name, value in attributes:
+            if name.split(":")[-1] in ("src", "href", "srcset", "data", "action", "poster", "resource"):
+                self.found.append(value or "")
+
+
+def test_the_page_is_one_file(page: str) -> None:
+    references = References()
+    references.feed(page)
+    assert "svg" in references.elements
+    assert not {"script", "link", "img", "iframe", "object", "embed", "image"} & references.elements
+    assert all(target.startswith("#") for target in references.found)
+    assert all(target.startswith("#") for target in re.findall(r"url\(['\"]?([^)]*)\)", page))
+    assert "@import" not in page
+    addresses = set(re.findall(r"\w+://[^\s\"'<>]+", page))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}  # names, never loaded
+
+
+def test_the_page_shows_the_story(page: str, result: Any) -> None:
+    assert all(name in page for name in MODELS)
+    plots = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(plots) >= 4
+    for plot in plots:
+        ParserCreate().Parse(plot, True)  # raises unless it is whole XML
+    assert 'class="marked"' in page
+    for lines in result["example"]["lists"].values():
+        assert all(line.replace("'", "&#39;") in page for line in lines)
+
+
+def test_the_files_serve_the_other_commands(ok: Any, result: Any, folder: Path, tmp_path: Path) -> None:
+    model2, rest = tmp_path / "model2", tmp_path / "rest.parquet"
+    requests = ("--requests", folder / "requests.csv")
+    ok(
+        "forget",
+        folder / "original",
+        folder / "full.parquet",
+        *requests,
+        "--out",
+        model2,
+        "--remaining",
+        rest,
+    )
+    again = safetensors.torch.load_file(model2 / "parameters.safetensors")
+    for name, table in safetensors.torch.load_file(folder / "unlearned" / "parameters.safetensors").items():
+        torch.testing.assert_close(again[name], table)
+    assert pl.read_parquet(rest).equals(pl.read_parquet(folder / "remaining.parquet"))
+    named = [part for name in MODELS for part in ("--model", f"{name}={folder / name}")]
+    report = ok(
+        *("compare", "--data", folder / "full.parquet", *requests, *named, "--reference", "retrained"),
+        *("--test", folder / "test.parquet"),
+    )
+    for name in MODELS:
+        assert report["models"][name]["re_predict"] == pytest.approx(
+            result["models"][name]["re_predict"], rel=1e-4
+        )
+    # What the demo's unlearned model remains with can be forgotten from, too.
+    some = tmp_path / "some.csv"
+    pl.read_parquet(rest).head(1).select(user="user_id").write_csv(some)
+    asked = ("forget", folder / "unlearned", folder / "remaining.parquet", "--requests", some)
+    assert ok(*asked, "--out", tmp_path / "model3")["requests"]["honoured"] == 1
+
+
+def test_what_it_prints_for_people(told: tuple[Any, str], folder: Path) -> None:
+    result, text = told
+    for part in (*MODELS, "Mean score of the forgotten pairs", *result["example"]["lists"]["original"]):
+        assert part in text
+    assert str(folder / "report.html") in text
+    assert [path.name for path in folder.parent.iterdir()] == ["demo"]
+
+
+def test_a_demo_replaces_another_only_by_force(run: Any, folder: Path, result: Any) -> None:
+    assert result["out"] == str(folder)
+    refused = run("demo", "--out", folder)
+    assert refused.code == 2
+    assert "--force" in refused.err
