@@ -73,8 +73,14 @@ def test_the_details_have_every_k(report: Report) -> None:
 
 
 def test_a_table_in_markdown() -> None:
-    table = Table("Title", ("", "a|b"), (("x", "1"), ("<i>\n y", "2\\3")))
-    assert table.markdown() == "|  | a\\|b |\n| --- | ---: |\n| x | 1 |\n| &lt;i> y | 2\\\\3 |\n"
+    table = Table("Title", ("", "a|b"), (("x", "1"), ("<i>\n y\\", "2.5")))
+    assert table.markdown() == "|  | a\\|b |\n| --- | ---: |\n| x | 1 |\n| &lt;i> y\\\\ | 2.5 |\n"
+
+
+def test_long_cells_are_not_cut() -> None:
+    shown = in_terminal(Table("", ("a", "b"), (("x" * 70, "12"), ("y", "3"))), width=40)
+    assert shown.count("x") == 70
+    assert "│  3 │" in shown
 
 
 def test_a_table_in_a_terminal_shows_cells_as_they_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,20 +25,30 @@ GROUPS = {FORGETTING: "forgetting users", OTHERS: "other users", EVERYONE: "all 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; the first column names the row."""
+    """Cells as text; columns of figures stand to the right, others to the left."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    @property
+    def _figures(self) -> list[bool]:
+        """Of each column, whether it holds nothing but figures."""
+        return [
+            all(re.fullmatch(r"[-+\d.,e]*", row[place]) for row in self.rows)
+            for place in range(len(self.columns))
+        ]
+
     def markdown(self) -> str:
-        lines = [self.columns, ("---",) + ("---:",) * (len(self.columns) - 1), *self.rows]
+        rules = tuple("---:" if figures else "---" for figures in self._figures)
+        lines = [self.columns, rules, *self.rows]
         return "\n".join("| " + " | ".join(map(_markdown, line)) + " |" for line in lines) + "\n"
 
     def terminal(self) -> RichTable:
         table = RichTable(title=_terminal(self.title), title_justify="left")
-        for number, column in enumerate(self.columns):
-            table.add_column(_terminal(column), justify="right" if number else "left")
+        for column, figures in zip(self.columns, self._figures, strict=True):
+            # A cell that is too long goes on below: half an id or digest is none.
+            table.add_column(_terminal(column), justify="right" if figures else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*map(_terminal, row))
         return table
