@@ -197,6 +197,17 @@ def test_a_request_that_matches_nothing_is_an_error_unless_ignored(
 
 
 @every_unlearner
+def test_when_nothing_matches_the_model_stays_as_it_is(
+    make: Callable[[], Unlearner], full: Interactions, originals: dict[bool, Any]
+) -> None:
+    outcome = make().forget(originals[True], full, Requests.of([{"user": "nobody"}]), missing="ignore")
+    for name, value in originals[True].parameters().items():
+        assert torch.equal(outcome.model.parameters()[name], value)
+    assert outcome.remain.digest() == full.digest()
+    assert outcome.cost.rows_visited == 0
+
+
+@every_unlearner
 def test_forgetting_everything_is_refused(
     make: Callable[[], Unlearner], full: Interactions, originals: dict[bool, Any]
 ) -> None:

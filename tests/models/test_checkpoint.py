@@ -351,6 +351,16 @@ def test_the_data_of_a_model_is_known_in_any_order(
     assert back.model.loss(again) == pytest.approx(stored.model.loss(data), rel=1e-12)
 
 
+def test_a_model_on_other_data_has_its_rows_where_the_ids_are(stored: StoredModel) -> None:
+    frame = pl.DataFrame({"user_id": ["u7", "nobody", "u2"], "item_id": ["i3", "i0", "nothing"]})
+    other = interactions(frame)
+    model = stored.on(other)
+    assert other.user_vocabulary.ids.to_list() == ["nobody", "u2", "u7"]
+    assert torch.equal(model.users, torch.stack([torch.zeros(3).double(), *stored.model.users[[2, 7]]]))
+    assert other.item_vocabulary.ids.to_list() == ["i0", "i3", "nothing"]
+    assert torch.equal(model.items, torch.stack([*stored.model.items[[0, 3]], torch.zeros(3).double()]))
+
+
 def test_other_data_is_refused(data: Interactions, folder: Path) -> None:
     back = load_model(folder)
     first = np.arange(len(data)) == 0

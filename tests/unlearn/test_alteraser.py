@@ -16,7 +16,7 @@ from alteraser.errors import UnknownInteractions
 from alteraser.models.enmf import ENMF
 from alteraser.models.objective import Objective
 from alteraser.optim.newton import ah_newton, hf_newton
-from alteraser.sweep.sweep import Rows, Sweeper
+from alteraser.sweep.sweep import Rows, Sweeper, repeat
 from alteraser.unlearn.alteraser import AltEraser
 
 # Strong enough a penalty that the minimum is the same from everywhere nearby, and reached in few passes.
@@ -62,6 +62,11 @@ def test_forgetting_nothing_changes_a_converged_model_by_nothing(full: Interacti
     ignored = AltEraser().forget(original, full, unknown, missing="ignore")
     np.testing.assert_allclose(scores(ignored.model), scores(original), rtol=0, atol=1e-10)
     assert ignored.match.n_missing == 2
+
+
+def test_passes_over_a_converged_model_change_nothing(full: Interactions, original: Any) -> None:
+    passes = repeat(Sweeper(ah_newton), original, full, max_passes=5, tolerance=0.0)
+    np.testing.assert_allclose(scores(passes.model), scores(original), rtol=0, atol=1e-10)
 
 
 def test_with_no_passes_over_all_only_the_forgetting_rows_are_solved(
