@@ -51,6 +51,7 @@ CASES = [
         small_csv=HEADER + DATA,
     ),
     case("no header", "train small.csv --out out", "header", small_csv="1,2\n3,4\n"),
+    case("no header but ids", "train small.csv --out out", "is not a header", small_csv=DATA),
     case("an empty file", "train small.csv --out out", "small.csv is empty", small_csv=""),
     case("a header alone", "train small.csv --out out", "no interactions", small_csv=HEADER),
     case(

@@ -86,7 +86,10 @@ def _read_text(path: Path, ending: str, reading: Reading) -> pl.DataFrame:
         raise DataError(f"{path} is empty; a header and at least one row are wanted.") from None
     # RecBole writes the type behind the name: user_id:token.
     names = {name.rsplit(":", 1)[0] if ending == ".inter" else name: name for name in header}
-    _require_header(list(names), reading, path)
+    if not set(reading.columns.values()) <= set(names):
+        whole = pl.read_csv(path, separator=separator, quote_char=quote, infer_schema=False)
+        _check_header(whole, path)
+        require_columns(list(names), reading)
     wanted = {column: names[column] for column in reading.columns.values()}
     table = pl.read_csv(
         path, separator=separator, quote_char=quote, infer_schema=False, columns=list(wanted.values())
@@ -99,15 +102,17 @@ def _read_text(path: Path, ending: str, reading: Reading) -> pl.DataFrame:
     return table.with_columns(**typed)
 
 
-def _require_header(names: list[str], reading: Reading, path: Path) -> None:
-    # A first line with a number in it is no header but somebody's interaction, which an error must not list.
-    numeric = pl.Series(names, dtype=pl.String).cast(pl.Float64, strict=False).is_not_null().any()
-    if numeric and not set(reading.columns.values()) <= set(names):
+def _check_header(table: pl.DataFrame, path: Path) -> None:
+    """Raise if the first line is no header but somebody's interaction, which an error must not list."""
+    names = pl.Series(table.columns, dtype=pl.String)
+    numbers = names.cast(pl.Float64, strict=False).is_not_null().any()
+    # Ids come again and again; the name of a column is not a value in it.
+    again = any((table[name] == name).any() for name in table.columns)
+    if numbers or again:
         raise DataError(
-            f"The first line of {path} is not a header: it holds numbers. Put a line with the names of the "
-            f"columns above it, as user_id and item_id."
+            f"The first line of {path} is not a header: it holds {'numbers' if numbers else 'what other lines hold'}. "
+            f"Put a line with the names of the columns above it, as user_id and item_id."
         )
-    require_columns(names, reading)
 
 
 def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
