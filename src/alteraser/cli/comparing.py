@@ -85,7 +85,7 @@ def compare(
     match = read_requests(requests).match(full, missing=missing)
     report = compared(
         {name: each.on(full) for name, each in stored.items()},
-        remain=full.without(match.mask),
+        remain=full.without(match.mask).with_tombstones(full),
         test=None if test is None else _test(full, test, options, reading),
         forget=full.only(match.mask) if match.mask.any() else None,
         reference=reference,

@@ -96,7 +96,7 @@ def similar(
     stored = load_model(model)
     row = _known_rows(stored.item_vocabulary, pl.Series([item]), "item")[0]
     likeness = stored.model.item_similarities(row)
-    likeness[torch.from_numpy(_tombstones(stored.item_vocabulary))] = -torch.inf
+    likeness[torch.from_numpy(stored.item_vocabulary.tombstones)] = -torch.inf
     likeness[row] = -torch.inf
     values, rows = torch.sort(likeness, descending=True, stable=True)
     kept = np.flatnonzero(torch.isfinite(values[:k]).numpy())
@@ -136,7 +136,7 @@ def _lists(stored: StoredModel, users: NDArray[np.int64], k: int, seen: CSR | No
 
     from alteraser.measure.ranking import top_k
 
-    lists = top_k(stored.model, users, k, exclude=seen, unavailable=_tombstones(stored.item_vocabulary))
+    lists = top_k(stored.model, users, k, exclude=seen, unavailable=stored.item_vocabulary.tombstones)
     place, rank = np.nonzero(lists >= 0)
     items = lists[place, rank]
     return pl.DataFrame(
@@ -176,10 +176,6 @@ def _check_k(k: int) -> None:
 
     if k < 1:
         raise SettingError(f"k is {k}; a whole number from 1 up is wanted.")
-
-
-def _tombstones(vocabulary: Vocabulary) -> Any:
-    return vocabulary.ids.is_null().arg_true().to_numpy().astype("int64")
 
 
 def _table(lists: pl.DataFrame, title: str) -> Any:

@@ -76,6 +76,11 @@ class Vocabulary:
         return f"Vocabulary({len(self)} ids, {self.n_forgotten} forgotten)"
 
     @property
+    def tombstones(self) -> NDArray[np.int64]:
+        """The rows whose id was forgotten."""
+        return self.ids.is_null().arg_true().to_numpy().astype(np.int64)
+
+    @property
     def n_forgotten(self) -> int:
         return self.ids.null_count()
 

@@ -63,7 +63,8 @@ def compare(
     """The models side by side: accuracy on `test`, agreement with `reference`, memory of `forget`.
 
     Lists leave out what the user has in `remain` (`rbo`, and all accuracy), but for `rbo_training`, whose lists leave
-    out nothing. Without `forget` there is one group, everyone. Users without test items count in no accuracy figure.
+    out nothing. A wholly forgotten item is in no list. Without `forget` there is one group, everyone. Users without
+    test items count in no accuracy figure.
     """
     if not models:
         raise SettingError("No model came; at least one is wanted.")
@@ -71,16 +72,19 @@ def compare(
         raise SettingError(f"ks is {tuple(ks)}; whole numbers from 1 up are wanted.")
     if reference is not None and reference not in models:
         raise SettingError(f"The reference {reference!r} is not among the models ({', '.join(models)}).")
+    for model in models.values():
+        model.check_belongs(remain)
     groups = _groups(remain, forget)
-    seen = remain.by(Side.USERS)
+    seen, gone = remain.by(Side.USERS), remain.item_vocabulary.tombstones
     relevant = test.by(Side.USERS) if test is not None else None
     values: dict[str, dict[str, dict[str, dict[int, float]]]] = {name: {} for name in models}
     for group, users in groups.items():
-        lists = {name: ranking.top_k(model, users, max(ks), exclude=seen) for name, model in models.items()}
-        bare = (
-            {name: ranking.top_k(model, users, max(ks)) for name, model in models.items()}
-            if reference
-            else {}
+        lists, bare = (
+            {
+                name: ranking.top_k(m, users, max(ks), exclude=out, unavailable=gone)
+                for name, m in models.items()
+            }
+            for out in (seen, None)
         )
         for name, model in models.items():
             figures = {"coverage": {k: ranking.coverage(lists[name], model.n_items, k) for k in ks}}

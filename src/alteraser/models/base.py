@@ -30,6 +30,10 @@ class Recommender(Protocol):
         """The score of each pair."""
         ...
 
+    def check_belongs(self, data: Interactions) -> None:
+        """Raises unless the data has a row for each of the model's users and items."""
+        ...
+
 
 class RowProblems(Protocol):
     """The row problems of one side while all else is fixed, to be taken in blocks."""
@@ -69,10 +73,6 @@ class Factored(Recommender, Protocol):
 
     def without_empty_rows(self, data: Interactions) -> Self:
         """The model with the rows that have no interactions at zero, where their minimum is."""
-        ...
-
-    def check_belongs(self, data: Interactions) -> None:
-        """Raises unless the data has a row for each of the model's users and items."""
         ...
 
     def parameters(self) -> dict[str, Tensor]: ...

@@ -138,16 +138,20 @@ class Bilinear(ABC):
             weights.missing[Side.USERS],
             weights.missing[Side.ITEMS],
         ).sum()
-        users, items, seen = self.users.double(), self.items.double(), seen.double()
+        users, seen = self.users.double(), seen.double()
         missing = {side: torch.from_numpy(values)[:, None] for side, values in weights.missing.items()}
         everywhere = (
             ((users * missing[Side.USERS]).T @ users) * ((seen * missing[Side.ITEMS]).T @ seen)
         ).sum()
-        penalty = sum(
-            (torch.from_numpy(weights.l2[side]) * table.square().sum(1)).sum()
-            for side, table in ((Side.USERS, users), (Side.ITEMS, items))
-        )
+        penalty = sum(part.sum() for part in self._penalties(weights).values())
         return float(positives + everywhere + penalty)
+
+    def _penalties(self, weights: Weights) -> dict[Side, Tensor]:
+        """λ‖·‖² of every row."""
+        return {
+            side: torch.from_numpy(weights.l2[side]) * self.table(side).double().square().sum(1)
+            for side in self.sides
+        }
 
     def gradient_norm(self, data: Interactions) -> float:
         model = self.with_parameters({name: value.double() for name, value in self.parameters().items()})

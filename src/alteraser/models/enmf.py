@@ -7,6 +7,7 @@ from typing import Self, final
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 
 from alteraser.data.interactions import Interactions, Side
@@ -62,29 +63,34 @@ class ENMF(Bilinear):
         return {"eta": across * (self.dim**0.5 / self.eta.norm())}
 
     def with_other_parameters_solved(self, data: Interactions) -> Self:
-        """The model with the h that minimises L given both tables, its scale absorbed by them; itself if L would rise.
+        """The model with the best h for its tables, the scale of h absorbed by them; itself if L would rise.
 
-        With both tables fixed L is quadratic in h: gradient and Hessian at any h give its minimum.
+        As √s·p and √s·q score with h what p and q score with s·h, L as a function of an h of any norm is
+        hᵀMh − 2bᵀh + (‖h‖/√dim)·penalty: convex, and its gradient is zero where (M + c/‖h‖·I) h = b with
+        c = penalty / (2√dim).
         """
         double = self.with_parameters({name: value.double() for name, value in self.parameters().items()})
-        h = double._best_h(data)
-        scale = h.norm() / self.dim**0.5
-        if not (torch.isfinite(scale) and scale > 0):
+        matrix, side = double._quadratic_in_h(data)
+        penalty = sum(float(part.sum()) for part in double._penalties(self.weigh(data)).values())
+        h = _smallest(matrix, side, penalty / (2 * self.dim**0.5))
+        if h is None:
             return self
-        root = scale.sqrt()
+        scale = h.norm() / self.dim**0.5
         solved = replace(
             self,
-            users=(double.users * root).to(self.dtype),
-            items=(double.items * root).to(self.dtype),
+            users=(double.users * scale.sqrt()).to(self.dtype),
+            items=(double.items * scale.sqrt()).to(self.dtype),
             eta=(h / scale).to(self.dtype),
         )
         return solved if solved.loss(data) < self.loss(data) else self
 
-    def _best_h(self, data: Interactions) -> Tensor:
-        """argmin over h of Σ_R w(1 − hᵀg)² − m_u b_v (hᵀg)² + hᵀ[(Σ m_u p pᵀ) ∘ (Σ b_v q qᵀ)]h with g = p_u ⊙ q_v."""
-        weights = self.weigh(data)
+    def _quadratic_in_h(self, data: Interactions) -> tuple[Tensor, Tensor]:
+        """M and b of L = hᵀMh − 2bᵀh + …, with both tables fixed and g = p_u ⊙ q_v:
+
+        M = (Σ_u m_u p_u p_uᵀ) ∘ (Σ_v b_v q_v q_vᵀ) + Σ_R (w − m_u b_v) g gᵀ,  b = Σ_R w g.
+        """
         by_user = data.by(Side.USERS)
-        missing = {side: torch.from_numpy(values) for side, values in weights.missing.items()}
+        missing = {side: torch.from_numpy(values) for side, values in self.weigh(data).missing.items()}
         users, items = self.users, self.items
         matrix = ((users * missing[Side.USERS][:, None]).T @ users) * (
             (items * missing[Side.ITEMS][:, None]).T @ items
@@ -99,5 +105,27 @@ class ENMF(Bilinear):
             lift = weight - missing[Side.USERS][user] * missing[Side.ITEMS][item]
             matrix += (product * lift[:, None]).T @ product
             side += weight @ product
-        best: Tensor = torch.linalg.lstsq(matrix, side, driver="gelsd").solution
-        return best
+        return matrix, side
+
+
+def _smallest(matrix: Tensor, side: Tensor, c: float) -> Tensor | None:
+    """The h ≠ 0 with (matrix + c/‖h‖·I) h = side; None if the minimum is at zero or c is not above 0.
+
+    In the eigenvectors of the matrix the norm t solves Σ_i (side_i / (m_i t + c))² = 1, whose left side falls with t.
+    """
+    values, vectors = torch.linalg.eigh(matrix)
+    values, along = values.clamp_min(0), vectors.T @ side
+
+    def excess(t: float) -> float:
+        return float((along / (values * t + c)).square().sum()) - 1
+
+    if not (c > 0 and excess(0) > 0):
+        return None
+    upper = 1.0
+    while excess(upper) > 0:
+        upper *= 2
+        if upper > 1e12:
+            return None
+    t = float(brentq(excess, 0, upper, xtol=1e-14, rtol=1e-14))
+    h: Tensor = vectors @ (along / (values + c / t))
+    return h
