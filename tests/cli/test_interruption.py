@@ -15,34 +15,45 @@ from typing import Any
 import pytest
 
 from alteraser.cli.interruption import Interrupted, interruptible
+from alteraser.cli.main import main
 
 # Far more passes than there is time for.
-ENDLESS = ("--model", "mf", "--max-passes", "100000000", "--tolerance", "0")
+ENDLESS = ("--max-passes", "100000000", "--tolerance", "0")
 Tree = Callable[[Path], dict[str, bytes | None]]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of the embedded data, on which passes go on for long enough, and a request."""
+    folder = tmp_path_factory.mktemp("large")
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "synthetic", "--max-passes", "1", "--out", str(folder / "model")])
+    assert stop.value.code == 0
+    (folder / "requests.csv").write_text("user\nuser-0042\n")
+    return folder
 
 
 @pytest.mark.parametrize(
     ("number", "verb"), [(signal.SIGINT, "train"), (signal.SIGTERM, "train"), (signal.SIGINT, "forget")]
 )
 def test_an_interruption_exits_with_130(
-    command: list[str], workspace: Path, tree: Tree, tmp_path: Path, number: int, verb: str
+    command: list[str], large: Path, tree: Tree, tmp_path: Path, number: int, verb: str
 ) -> None:
-    before = tree(workspace)
-    if verb == "train":
-        arguments = ["train", str(workspace / "plain.csv"), *ENDLESS, "--out", "out"]
-    else:
-        arguments = ["forget", str(workspace / "model"), str(workspace / "data.csv"), "--out", "out"]
-        arguments += [
-            "--requests",
-            str(workspace / "requests.csv"),
-            "--remaining",
-            "rest.csv",
-            "--method",
-            "retrain",
-        ]
-        arguments += ENDLESS[2:]
+    before = tree(large)
+    arguments = {
+        "train": ["train", "synthetic"],
+        "forget": ["forget", str(large / "model"), "synthetic", "--method", "retrain"],
+    }
+    outputs = {
+        "train": ["--out", "out"],
+        "forget": ["--requests", str(large / "requests.csv"), "--remaining", "rest.csv", "--out", "out"],
+    }
     with subprocess.Popen(
-        [*command, *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, *arguments[verb], *ENDLESS, *outputs[verb]],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         wait_until_at_work(process)
         process.send_signal(number)
@@ -51,7 +62,7 @@ def test_an_interruption_exits_with_130(
     assert out == ""
     assert err == "Interrupted; nothing was left half-written.\n"
     assert list(tmp_path.iterdir()) == []
-    assert tree(workspace) == before
+    assert tree(large) == before
 
 
 def wait_until_at_work(process: subprocess.Popen[str]) -> None:
