@@ -15,6 +15,7 @@ from .data.split import privacy_requests as privacy_requests
 from .data.split import split_by_time as split_by_time
 from .data.synthetic import synthetic as synthetic
 from .errors import AlteraserError as AlteraserError
+from .errors import SettingError as SettingError
 from .measure.agreement import rbo as rbo
 from .measure.agreement import rbo_extrapolated as rbo_extrapolated
 from .measure.agreement import re_predict as re_predict
@@ -31,6 +32,7 @@ from .optim.first_order import adamw as adamw
 from .optim.newton import Newton as Newton
 from .optim.newton import ah_newton as ah_newton
 from .optim.newton import hf_newton as hf_newton
+from .sweep.accelerate import Anderson as Anderson
 from .train.adamw import AdamW as AdamW
 from .train.als import ALS as ALS
 from .train.fit import fit as fit

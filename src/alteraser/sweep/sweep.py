@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Self, TypeVar
@@ -16,6 +16,7 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.models.base import Factored, RowProblems
 from alteraser.optim.minimize import Solver, minimize
+from alteraser.sweep.accelerate import Anderson, History
 from alteraser.sweep.executors import Executor, Serial
 
 Model = TypeVar("Model", bound=Factored)
@@ -61,9 +62,14 @@ class Sweeper:
 
     def sweep(self, model: Model, data: Interactions, rows: Rows) -> Model:
         """One pass: each side in turn while the others are fixed, users first, then items; then Φ if asked."""
-        for side in model.sides:
-            model = self.half(model, data, rows, side)
+        model = self.halves(model, data, rows, model.sides)
         return model.with_other_parameters_solved(data) if self.solve_others else model
+
+    def halves(self, model: Model, data: Interactions, rows: Rows, sides: Sequence[Side]) -> Model:
+        """Some sides in turn, each while the others are fixed."""
+        for side in sides:
+            model = self.half(model, data, rows, side)
+        return model
 
     def half(self, model: Model, data: Interactions, rows: Rows, side: Side) -> Model:
         """The rows of one side at their minimum, all else fixed; a row without interactions becomes zero."""
@@ -101,20 +107,46 @@ def repeat(
     *,
     max_passes: int,
     tolerance: float,
+    acceleration: Anderson | None = None,
     progress: Progress | None = None,
 ) -> Passes[Model]:
-    """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`."""
+    """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
+
+    With `acceleration` a pass starts from where the passes before it seem to be heading, unless the loss would rise.
+    """
     check_stopping_rule(max_passes, tolerance)
     rows = Rows.occupied(data)
     losses = [model.loss(data)]
+    # The step for Φ rescales the tables, so that those of two passes cannot be compared.
+    history = History(acceleration.window) if acceleration is not None and not sweeper.solve_others else None
     for done in range(1, max_passes + 1):
-        model = sweeper.sweep(model, data, rows)
+        if history is None:
+            model = sweeper.sweep(model, data, rows)
+        else:
+            model = _accelerated(sweeper, model, data, rows, history, losses[-1])
         losses.append(model.loss(data))
         if progress is not None:
             progress(done, max_passes, losses[-1])
         if losses[-2] - losses[-1] < tolerance * losses[-2]:
             return Passes(model, losses, converged=True)
     return Passes(model, losses, converged=False)
+
+
+def _accelerated(
+    sweeper: Sweeper, model: Model, data: Interactions, rows: Rows, history: History, loss: float
+) -> Model:
+    """One pass from the guess of `history` for the last side's table, or from `model` if the guess is worse."""
+    *first, last = model.sides
+    start, guess = model, history.guess()
+    if guess is not None:
+        start = model.with_parameters({**model.parameters(), last.value: guess})
+    before = sweeper.halves(start, data, rows, first)
+    if guess is not None and not before.loss(data) <= loss:
+        history.forget()
+        before = sweeper.halves(model, data, rows, first)
+    after = sweeper.half(before, data, rows, last)
+    history.add(before.table(last), after.table(last))
+    return after
 
 
 def _solve_block(

@@ -9,16 +9,21 @@ import numpy as np
 from alteraser.data.interactions import Interactions
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
+from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
 from alteraser.train.base import Training
 
 
 @dataclass(frozen=True)
 class ALS:
-    """Stops when a pass lowers the loss by less than `tolerance` of it; nothing in it is random."""
+    """Stops when a pass lowers the loss by less than `tolerance` of it; nothing in it is random.
+
+    Passes are accelerated unless `acceleration` is None.
+    """
 
     max_passes: int = 200
     tolerance: float = 1e-5
+    acceleration: Anderson | None = Anderson()
     solver: Solver = ah_newton
     solve_others: bool = False
 
@@ -36,6 +41,7 @@ class ALS:
             data,
             max_passes=self.max_passes,
             tolerance=self.tolerance,
+            acceleration=self.acceleration,
             progress=progress,
         )
         visited = passes.n_passes * len(Rows.occupied(data))

@@ -8,6 +8,7 @@ from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Missing, Requests
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
+from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.executors import Executor, Serial
 from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
 from alteraser.train.base import Training
@@ -19,12 +20,14 @@ class AltEraser:
     """One pass over the forgetting users and items, then passes over all until the stopping rule.
 
     `max_passes` counts the passes over all; with 0 only the forgetting rows are solved anew. They end when a pass
-    lowers the loss on the remaining data by less than `tolerance` of it. `solve_others` adds the step for Φ (here h).
+    lowers the loss on the remaining data by less than `tolerance` of it. They are accelerated unless `acceleration` is
+    None, as in the paper. `solve_others` adds the step for Φ (here h), which goes without acceleration.
     """
 
     solver: Solver = ah_newton
     max_passes: int = 16
     tolerance: float = 1e-4
+    acceleration: Anderson | None = Anderson()
     block_rows: int = 4096
     executor: Executor = Serial()
     solve_others: bool = False
@@ -54,6 +57,7 @@ class AltEraser:
                 remain,
                 max_passes=self.max_passes,
                 tolerance=self.tolerance,
+                acceleration=self.acceleration,
                 progress=progress,
             )
             visited = len(rows) + passes.n_passes * len(Rows.occupied(remain))
