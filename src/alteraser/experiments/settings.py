@@ -1,0 +1,51 @@
+"""The settings an experiment trains with: chosen once per data set and regime by `tune`, kept in a file with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import Any, Literal
+
+from alteraser.errors import SettingError
+from alteraser.models.objective import Objective
+from alteraser.train.adamw import AdamW
+from alteraser.train.als import ALS
+from alteraser.train.base import Trainer
+
+Regime = Literal["paper", "converged"]
+REGIMES: tuple[Regime, ...] = ("paper", "converged")
+CHOSEN = "settings.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The objective and how it is minimised; `learning_rate` and `batch_users` concern AdamW alone."""
+
+    dim: int = 64
+    w0: float = 0.3
+    l2: float = 0.01
+    l2_scaling: float = 1.0
+    learning_rate: float = 0.01
+    batch_users: int = 256
+
+    def objective(self) -> Objective:
+        return Objective(w0=self.w0, l2=self.l2, l2_scaling=self.l2_scaling)
+
+    def trainer(self, regime: Regime) -> Trainer:
+        """AdamW with early stopping as in the paper, or accelerated ALS to the optimum."""
+        if regime == "paper":
+            return AdamW(learning_rate=self.learning_rate, batch_users=self.batch_users)
+        return ALS(max_passes=1000, tolerance=1e-8)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def chosen_settings(dataset: str, regime: Regime) -> Settings:
+    """What the search chose for this data set and regime."""
+    text = files("alteraser.experiments").joinpath(CHOSEN).read_text(encoding="utf-8")
+    chosen = json.loads(text)
+    if dataset not in chosen or regime not in chosen[dataset]:
+        raise SettingError(f"No settings were chosen for {dataset} in the {regime} regime; run `alteraser tune` first.")
+    return Settings(**chosen[dataset][regime])
