@@ -63,7 +63,7 @@ def _footprint(result: dict[str, Any]) -> list[str]:
     names = {
         "help_seconds": "`alteraser --help`, seconds",
         "demo_seconds": "`alteraser demo`, seconds",
-        "als_ml_1m_peak_gb": "`alteraser train ml-1m --trainer als`, peak memory of the process in GB",
+        "als_ml_1m_peak_gb": "`alteraser train ml-1m --trainer als --max-passes 20`, peak memory of the process in GB",
     }
     rows = tuple((text, f"{result[key]:.2f}", f"{result['limits'][key]:g}") for key, text in names.items())
     return ["## The command as a whole\n", Table("", ("", "measured", "wanted below"), rows).markdown()]

@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions, Side
-from alteraser.errors import SettingError
+from alteraser.errors import MismatchError, SettingError
 from alteraser.measure import ranking
 from alteraser.measure.agreement import rbo, rbo_extrapolated, re_predict
 from alteraser.measure.compare import compare
@@ -131,3 +133,15 @@ def test_what_cannot_be_compared_is_refused(parts: Any, models: Any) -> None:
     for ks in ((), (0,), (5, -1)):
         with pytest.raises(SettingError):
             compare(models, remain=parts[0], ks=ks)
+
+
+@pytest.mark.parametrize("what", ["test", "forget"])
+def test_data_that_numbers_its_users_otherwise_is_refused(what: str, parts: Any, models: Any) -> None:
+    """Rows are compared by what they stand for: other data of the same size must not pass for the same."""
+    remain, test, forget = parts
+    frame = test.to_frame().with_columns(user_id="x" + pl.col("user_id"))
+    other = interactions(frame).known_to(interactions(frame).user_vocabulary, remain.item_vocabulary)[0]
+    given = {"test": test, "forget": forget} | {what: other}
+    with pytest.raises(MismatchError, match=what):
+        compare(models, remain=remain, ks=KS, **given)
+    compare(models, remain=remain.with_tombstones(remain), ks=KS, test=test, forget=forget)

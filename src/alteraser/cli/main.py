@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from alteraser.cli import comparing, data, demo, forgetting, recommending, training
+from alteraser.cli import comparing, data, demo, forgetting, recommending, reproducing, training, tuning
 from alteraser.cli.interruption import Interrupted, interruptible
 from alteraser.cli.options import example
 from alteraser.cli.output import note
@@ -30,6 +30,8 @@ app.command("forget", epilog=forgetting.EXAMPLE)(forgetting.forget)
 app.command("recommend", epilog=recommending.RECOMMEND_EXAMPLE)(recommending.recommend)
 app.command("similar", epilog=recommending.SIMILAR_EXAMPLE)(recommending.similar)
 app.command("compare", epilog=comparing.EXAMPLE)(comparing.compare)
+app.command("reproduce", epilog=reproducing.EXAMPLE)(reproducing.reproduce)
+app.command("tune", epilog=tuning.EXAMPLE)(tuning.tune)
 
 
 def _version(asked: bool) -> None:

@@ -76,3 +76,14 @@ def progress(label: str) -> Iterator[Callable[[int, int, float], None]]:
             bar.update(task, completed=done, total=at_most, state=f"pass {done}, loss {loss:.6g}")
 
         yield watch
+
+
+@contextmanager
+def status(label: str) -> Iterator[Callable[[str], None]]:
+    """What is being done: a line that changes on a terminal, a line each elsewhere; all on standard error."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if console.is_terminal:
+        with console.status(label) as line:
+            yield lambda text: line.update(text)
+    else:
+        yield note

@@ -44,8 +44,20 @@ class Settings:
 
 def chosen_settings(dataset: str, regime: Regime) -> Settings:
     """What the search chose for this data set and regime."""
-    text = files("alteraser.experiments").joinpath(CHOSEN).read_text(encoding="utf-8")
-    chosen = json.loads(text)
+    chosen = _chosen()
     if dataset not in chosen or regime not in chosen[dataset]:
-        raise SettingError(f"No settings were chosen for {dataset} in the {regime} regime; run `alteraser tune` first.")
+        raise SettingError(
+            f"No settings were chosen for {dataset} in the {regime} regime; run `alteraser tune` first."
+        )
     return Settings(**chosen[dataset][regime])
+
+
+def paper_datasets() -> tuple[str, ...]:
+    """The data sets of the paper, for which settings were chosen."""
+    return tuple(_chosen())
+
+
+def _chosen() -> dict[str, dict[str, dict[str, Any]]]:
+    text = files("alteraser.experiments").joinpath(CHOSEN).read_text(encoding="utf-8")
+    chosen: dict[str, dict[str, dict[str, Any]]] = json.loads(text)
+    return chosen

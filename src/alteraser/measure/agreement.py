@@ -45,13 +45,14 @@ def _shares(
             f"k is {k}, the lists hold {first.shape[1]} and {second.shape[1]}; at least k are wanted."
         )
     a, b = first[:, :k], second[:, :k]
-    # A shared item counts from the depth at which both lists have shown it.
-    same = (a[:, :, None] == b[:, None, :]) & (a >= 0)[:, :, None]
     place = np.arange(k)
-    depth = np.maximum(place[:, None], place[None, :])
     shown_at = np.zeros((len(a), k), dtype=np.int64)
-    for i in range(k):
-        shown_at[:, i] = (same & (depth == i)).sum((1, 2))
+    for start in range(0, len(a), 4096):  # a block of users at a time, to bound the memory
+        part = slice(start, start + 4096)
+        same = (a[part, :, None] == b[part, None, :]) & (a[part] >= 0)[:, :, None]
+        user, i, j = np.nonzero(same)
+        # A shared item counts from the depth at which both lists have shown it.
+        np.add.at(shown_at, (start + user, np.maximum(i, j)), 1)
     share = shown_at.cumsum(1) / (place + 1)
     ends = np.maximum((a >= 0).sum(1), (b >= 0).sum(1))
     weight = np.where(place < np.maximum(ends, 1)[:, None], p ** place.astype(np.float64), 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alteraser.data.interactions import CSR, Interactions, Side
-from alteraser.errors import SettingError
+from alteraser.errors import MismatchError, SettingError
 from alteraser.measure import ranking
 from alteraser.measure.agreement import rbo, rbo_extrapolated, re_predict
 from alteraser.models.base import Recommender
@@ -74,6 +74,9 @@ def compare(
         raise SettingError(f"The reference {reference!r} is not among the models ({', '.join(models)}).")
     for model in models.values():
         model.check_belongs(remain)
+    for what, other in (("test", test), ("forget", forget)):
+        if other is not None:
+            _check_rows(remain, other, what)
     groups = _groups(remain, forget)
     seen, gone = remain.by(Side.USERS), remain.item_vocabulary.tombstones
     relevant = test.by(Side.USERS) if test is not None else None
@@ -103,6 +106,17 @@ def compare(
         reference=reference,
         ks=tuple(ks),
     )
+
+
+def _check_rows(remain: Interactions, other: Interactions, what: str) -> None:
+    """Raises unless both number the same users and items alike; an id may be forgotten in one of them."""
+    for side in Side:
+        mine, theirs = remain.vocabulary(side).ids, other.vocabulary(side).ids
+        if len(mine) != len(theirs) or mine.dtype != theirs.dtype or (mine != theirs).any():
+            raise MismatchError(
+                f"`{what}` does not number its {side.value} as the remaining data does. Put it on the same rows first: "
+                f"{what}.known_to(remain.user_vocabulary, remain.item_vocabulary)[0]."
+            )
 
 
 def _groups(remain: Interactions, forget: Interactions | None) -> dict[str, NDArray[np.int64]]:

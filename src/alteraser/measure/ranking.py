@@ -10,6 +10,7 @@ from alteraser.data.interactions import CSR
 from alteraser.models.base import Recommender
 
 Lists = NDArray[np.int64]  # [n_users, k], best first; -1 where there is nothing more to recommend
+BLOCK_SCORES = 2**24  # scores held at a time
 Hits = NDArray[np.bool_]  # [n_users, k]
 
 
@@ -27,8 +28,9 @@ def top_k(
     """
     lists = np.full((len(users), k), -1, dtype=np.int64)
     wanted = min(k, model.n_items)
-    for start in range(0, len(users), 512):
-        block = users[start : start + 512]
+    size = max(1, min(512, BLOCK_SCORES // model.n_items))
+    for start in range(0, len(users), size):
+        block = users[start : start + size]
         scores = model.scores(block)
         if exclude is not None:
             counts = exclude.counts[block]

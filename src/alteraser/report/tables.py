@@ -13,6 +13,7 @@ from alteraser.measure.compare import EVERYONE, FORGETTING, OTHERS, Report
 
 NAMES = {
     "rbo": "RBO",
+    "rbo_extrapolated": "RBO, extrapolated",
     "rbo_training": "RBO, nothing left out",
     "recall": "Recall",
     "ndcg": "NDCG",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +16,11 @@ from torch import Tensor
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.models.base import Factored, RowProblems
-from alteraser.optim.minimize import Solver, minimize
+from alteraser.optim.minimize import Solver, Status, minimize
 from alteraser.sweep.accelerate import Anderson, History
 from alteraser.sweep.executors import Executor, Serial
 
+log = logging.getLogger(__name__)
 Model = TypeVar("Model", bound=Factored)
 Progress = Callable[[int, int, float], None]
 """Called after each pass or epoch with how many are done, how many there are at most, and the loss."""
@@ -159,5 +161,7 @@ def _solve_block(
     if occupied.any():
         start = table[torch.from_numpy(rows[occupied])]
         solution = minimize(problems.block(rows[occupied]), start, solver=solver)
+        if solution.status is not Status.CONVERGED:
+            log.debug("A block of %d rows ended after %d steps, not converged", len(start), solution.steps)
         solved[torch.from_numpy(occupied)] = solution.value
     return solved

@@ -17,10 +17,14 @@ from alteraser.unlearn.base import Outcome, forget_by
 
 @dataclass(frozen=True)
 class Retrain:
-    """Trains from new random rows on the remaining data: the gold standard, and what is too slow."""
+    """Trains from new random rows on the remaining data: the gold standard, and what is too slow.
+
+    `rng` draws the rows and, unless `order` is given for that, what is random in training.
+    """
 
     rng: np.random.Generator
     trainer: Trainer = ALS()
+    order: np.random.Generator | None = None
 
     def forget(
         self,
@@ -35,7 +39,9 @@ class Retrain:
 
         def retrain(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
             del forget
-            return self.trainer.train(model.fresh(self.rng), remain, rng=self.rng, progress=progress)
+            return self.trainer.train(
+                model.fresh(self.rng), remain, rng=self.order or self.rng, progress=progress
+            )
 
         return forget_by(retrain, original, full, requested, missing=missing)
 
