@@ -204,3 +204,31 @@ def test_nothing_forgotten_survives_in_a_weight(build: Any, small_model: Any) ->
         requests = Requests.pairs([f"u{u}" for u in users], [f"i{i}" for i in items])
         ends.append(scores(TO_THE_END.forget(model, full, requests).model))
     np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-6)
+
+
+def test_passes_end_when_the_model_is_well_closer_to_its_optimum_than_the_original_was(
+    full: Interactions, chosen: Any, pair_requests: Any, small_model: Any
+) -> None:
+    """An original two passes into its training: forgetting ends where its own gap to the optimum would show."""
+    requests = pair_requests(full, chosen)
+    start = small_model(full, dim=2, objective=OBJECTIVE)
+    half_trained = repeat(Sweeper(ah_newton), start, full, max_passes=2, tolerance=0.0).model
+    own = half_trained.gradient_norm(full)
+    outcome = AltEraser(tolerance=0.0, training_gap=0.1).forget(half_trained, full, requests)
+    assert outcome.converged
+    assert outcome.cost.gradient_after <= 0.1 * own
+    before = AltEraser(tolerance=0.0, training_gap=0.0, max_passes=outcome.cost.passes - 2)
+    assert before.forget(half_trained, full, requests).cost.gradient_after > 0.1 * own
+    only = AltEraser(training_gap=1e9).forget(half_trained, full, requests)
+    plain = AltEraser(max_passes=0).forget(half_trained, full, requests)
+    assert torch.equal(only.model.users, plain.model.users)
+    assert torch.equal(only.model.items, plain.model.items)
+
+
+def test_a_converged_original_is_no_reason_to_stop_early(
+    full: Interactions, original: Any, chosen: Any, pair_requests: Any
+) -> None:
+    requests = pair_requests(full, chosen)
+    default, on = (AltEraser(tolerance=1e-12, training_gap=gap) for gap in (0.1, 0.0))
+    first, second = (each.forget(original, full, requests) for each in (default, on))
+    assert torch.equal(first.model.items, second.model.items)

@@ -109,12 +109,14 @@ def repeat(
     *,
     max_passes: int,
     tolerance: float,
+    gradient_goal: float = 0.0,
     acceleration: Anderson | None = None,
     progress: Progress | None = None,
 ) -> Passes[Model]:
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
 
-    With `acceleration` a pass starts from where the passes before it seem to be heading, unless the loss would rise.
+    They also end, or do not begin, where the norm of the gradient is at most `gradient_goal`. With `acceleration` a
+    pass starts from where the passes before it seem to be heading, unless the loss would rise.
     """
     check_stopping_rule(max_passes, tolerance)
     rows = Rows.occupied(data)
@@ -122,6 +124,8 @@ def repeat(
     # The step for Φ rescales the tables, so that those of two passes cannot be compared.
     history = History(acceleration.window) if acceleration is not None and not sweeper.solve_others else None
     for done in range(1, max_passes + 1):
+        if gradient_goal > 0 and model.gradient_norm(data) <= gradient_goal:
+            return Passes(model, losses, converged=True)
         if history is None:
             model = sweeper.sweep(model, data, rows)
         else:

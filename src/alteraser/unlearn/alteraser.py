@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Missing, Requests
+from alteraser.errors import SettingError
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.accelerate import Anderson
@@ -20,13 +21,18 @@ class AltEraser:
     """One pass over the forgetting users and items, then passes over all until the stopping rule.
 
     `max_passes` counts the passes over all; with 0 only the forgetting rows are solved anew. They end when a pass
-    lowers the loss on the remaining data by less than `tolerance` of it. They are accelerated unless `acceleration` is
-    None, as in the paper. `solve_others` adds the step for Φ (here h), which goes without acceleration.
+    lowers the loss on the remaining data by less than `tolerance` of it, or when the norm of its gradient is
+    `training_gap` times what the original had on the full data: what is left of the forgotten is then well below what
+    training had left undone, and to go on would be training, not forgetting (0: go on).
+
+    They are accelerated unless `acceleration` is None, as in the paper. `solve_others` adds the step for Φ (here h),
+    which goes without acceleration.
     """
 
     solver: Solver = ah_newton
     max_passes: int = 16
-    tolerance: float = 1e-4
+    tolerance: float = 1e-6
+    training_gap: float = 0.1
     acceleration: Anderson | None = Anderson()
     block_rows: int = 4096
     executor: Executor = Serial()
@@ -34,6 +40,8 @@ class AltEraser:
 
     def __post_init__(self) -> None:
         check_stopping_rule(self.max_passes, self.tolerance)
+        if not self.training_gap >= 0:
+            raise SettingError(f"training_gap is {self.training_gap}; a number from 0 up is wanted.")
         self._sweeper()
 
     def forget(
@@ -50,6 +58,11 @@ class AltEraser:
         def erase(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
             sweeper = self._sweeper()
             rows = Rows.occupied(forget)
+            goal = (
+                self.training_gap * model.gradient_norm(full)
+                if self.max_passes and self.training_gap
+                else 0.0
+            )
             model = sweeper.sweep(model, remain, rows)
             passes = repeat(
                 sweeper,
@@ -57,6 +70,7 @@ class AltEraser:
                 remain,
                 max_passes=self.max_passes,
                 tolerance=self.tolerance,
+                gradient_goal=goal,
                 acceleration=self.acceleration,
                 progress=progress,
             )
