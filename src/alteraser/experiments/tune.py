@@ -1,13 +1,14 @@
-"""The search for settings: NDCG@10 on a validation slice of the training data, one setting at a time.
+"""The search for settings: NDCG@10 on a validation slice of the training data.
 
-Each round goes through the settings in turn, tries the values near the best one, and keeps what is best; it ends when
-a round changes nothing. Every trial is kept, so that the search can be read, and resumed.
+First every combination of the objective's settings, then with the best of them every combination of AdamW's. Every
+trial is kept, so that the search can be read, and resumed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,9 @@ from alteraser.measure.compare import EVERYONE, compare
 from alteraser.models.enmf import ENMF
 from alteraser.models.mf import MF
 
-GRID: dict[str, tuple[float, ...]] = {
-    "l2": (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16),
-    "w0": (0.03, 0.1, 0.3, 1.0),
-    "batch_users": (128, 256, 512, 1024),
-    "learning_rate": (0.003, 0.01, 0.03),
-}
-OF_ADAMW = ("batch_users", "learning_rate")
+OF_OBJECTIVE: dict[str, tuple[float, ...]] = {"w0": (0.03, 0.1, 0.3), "l2": (0.005, 0.01, 0.02, 0.04, 0.08)}
+OF_ADAMW: dict[str, tuple[float, ...]] = {"learning_rate": (0.003, 0.01), "batch_users": (256, 512, 1024)}
+START = Settings(batch_users=512)
 
 
 def tune(
@@ -36,7 +33,6 @@ def tune(
     folder: Path,
     *,
     seed: int = 0,
-    max_rounds: int = 3,
     announce: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """The best settings found and all trials; what `folder` holds already is not tried again."""
@@ -56,25 +52,19 @@ def tune(
             store.write(name, {"dataset": dataset, "regime": regime, "trials": trials})
         return float(known["ndcg@10"])
 
-    best = Settings()
-    for _ in range(max_rounds):
-        before = best
-        for field in GRID:
-            if regime == "paper" or field not in OF_ADAMW:
-                best = max([best, *_near(best, field)], key=score)
-        if best == before:
-            break
+    best = START
+    for grid in (OF_OBJECTIVE, OF_ADAMW) if regime == "paper" else (OF_OBJECTIVE,):
+        best = max(_combinations(best, grid), key=score)
     result = {"dataset": dataset, "regime": regime, "chosen": best.to_dict(), "trials": trials}
     store.write(name, result)
     return result
 
 
-def _near(settings: Settings, field: str) -> Iterator[Settings]:
-    """The settings with the neighbouring values of one field."""
-    values, place = GRID[field], GRID[field].index(getattr(settings, field))
-    for other in (place - 1, place + 1):
-        if 0 <= other < len(values):
-            yield replace(settings, **{field: values[other]})  # type: ignore[arg-type]
+def _combinations(settings: Settings, grid: dict[str, tuple[float, ...]]) -> Iterator[Settings]:
+    """The settings with every combination of the grid's values."""
+    for values in product(*grid.values()):
+        changes: dict[str, Any] = dict(zip(grid, values, strict=True))
+        yield replace(settings, **changes)
 
 
 def _trial(case: Case, settings: Settings, learn: Interactions, validate: Interactions) -> dict[str, Any]:
@@ -91,5 +81,5 @@ def _trial(case: Case, settings: Settings, learn: Interactions, validate: Intera
 
 
 def _text(settings: Settings, regime: Regime) -> str:
-    fields = [field for field in GRID if regime == "paper" or field not in OF_ADAMW]
+    fields = [*OF_OBJECTIVE, *(OF_ADAMW if regime == "paper" else ())]
     return ", ".join(f"{field} {getattr(settings, field):g}" for field in fields)
