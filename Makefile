@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test check bench bench-page docs clean
+.PHONY: setup demo test check bench bench-page results-page docs clean
 
 setup: .venv/ready
 
@@ -28,6 +28,9 @@ bench: setup
 
 bench-page: setup
 	$(BIN)/python -m benchmarks --only page
+
+results-page: setup
+	$(BIN)/python -m alteraser.experiments.page docs/results docs/results.md
 
 docs: setup
 	$(BIN)/python docs/commands.py

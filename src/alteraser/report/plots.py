@@ -59,6 +59,22 @@ def curves(
     return _svg(figure, title)
 
 
+def scatter(title: str, points: Mapping[str, tuple[float, float]], *, x: str, y: str) -> str:
+    """A named point each, x on a logarithmic scale."""
+    figure = Figure(figsize=(7.0, 3.6))
+    axes = figure.subplots()
+    names = list(points)
+    for name, (across, up) in points.items():
+        axes.scatter([across], [up], color=_colour(name, names), s=36, label=name)
+    axes.set_xscale("log")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    return _svg(figure, title)
+
+
 def _colour(name: str, names: Sequence[str]) -> str:
     return COLOURS.get(name, _OTHER_COLOURS[list(names).index(name) % len(_OTHER_COLOURS)])
 
