@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import threading
+import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numba
 import numpy as np
@@ -208,3 +214,72 @@ def small_model() -> Callable[..., MF | ENMF]:
 @pytest.fixture(scope="session")
 def pair_requests() -> Callable[[Interactions, NDArray[np.bool_]], Requests]:
     return _pair_requests
+
+
+def _zipped(members: dict[str, str]) -> bytes:
+    """A zip file with these members."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return made.getvalue()
+
+
+@pytest.fixture(scope="session")
+def zipped() -> Callable[..., bytes]:
+    return _zipped
+
+
+@dataclass
+class Server:
+    """A web server on this machine, and how it is to answer whatever is asked."""
+
+    url: str
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    # Bytes that are promised but never come: the connection is closed or, if it stalls, silent.
+    missing: int = 0
+    stalls: bool = False
+    # Instead of all the above, exactly these bytes.
+    raw: bytes | None = None
+    asked: list[str] = field(default_factory=list)
+    sent: threading.Event = field(default_factory=threading.Event)
+    end: threading.Event = field(default_factory=threading.Event)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("no_proxy", "*")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answers.asked.append(self.path)
+            with suppress(OSError):  # the client may have had enough
+                self.answer()
+            answers.sent.set()
+            if answers.stalls:
+                answers.end.wait(60)
+
+        def answer(self) -> None:
+            if answers.raw is not None:
+                self.wfile.write(answers.raw)
+                return
+            self.send_response(answers.status)
+            self.send_header("Content-Length", str(len(answers.body) + answers.missing))
+            for name, value in answers.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answers.body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        answers = Server(f"http://127.0.0.1:{web.server_port}/sets/")
+        thread = threading.Thread(target=web.serve_forever, args=(0.01,))
+        thread.start()
+        yield answers
+        answers.end.set()
+        web.shutdown()
+        thread.join()

@@ -3,7 +3,8 @@
     AlteraserError
     ├── DataError               interactions that cannot be used as they came
     │   ├── ColumnError           a column is missing or of the wrong kind
-    │   └── DatasetNotFound       a named data set is in none of the places looked in
+    │   ├── DatasetNotFound       a named data set is in none of the places looked in
+    │   └── DownloadError         a named data set could not be downloaded whole
     ├── RequestError            a request to forget that cannot be honoured as it stands
     │   ├── UnknownInteractions   it names users, items or pairs that are not in the data
     │   └── NothingRemains        it would leave no data to learn from
@@ -33,6 +34,10 @@ class ColumnError(DataError):
 
 class DatasetNotFound(DataError):
     """A named data set is in none of the places looked in."""
+
+
+class DownloadError(DataError):
+    """A named data set could not be downloaded whole."""
 
 
 class RequestError(AlteraserError):

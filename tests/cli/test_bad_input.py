@@ -108,6 +108,7 @@ CASES = [
         "a data set that is not found",
         "train ml-1m --out out --data-dir elsewhere",
         "places looked in: elsewhere/ml-1m/interactions.parquet",
+        "alteraser data fetch ml-1m",
         "--data-dir",
         "ALTERASER_DATA",
     ),

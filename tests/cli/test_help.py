@@ -12,8 +12,10 @@ from typing import Any, get_args
 import pytest
 import typer.main
 
+from alteraser.cli.data import ArchiveName
 from alteraser.cli.forgetting import SolverName
 from alteraser.cli.main import app
+from alteraser.data.archives import ARCHIVES
 from alteraser.optim.solvers import SOLVERS
 
 
@@ -31,7 +33,7 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
 def test_the_commands_are_those_that_were_promised() -> None:
-    wanted = "demo data-describe data-convert data-split train forget recommend similar compare"
+    wanted = "demo data-fetch data-describe data-convert data-split train forget recommend similar compare"
     assert {"-".join(name) for name in COMMANDS} == set(wanted.split())
 
 
@@ -73,6 +75,10 @@ def test_version(run: Any) -> None:
 
 def test_the_solvers_offered_are_the_solvers_there_are() -> None:
     assert get_args(SolverName) == tuple(SOLVERS)
+
+
+def test_the_data_sets_offered_are_those_that_can_be_fetched() -> None:
+    assert get_args(ArchiveName) == tuple(ARCHIVES)
 
 
 def test_help_imports_nothing_heavy() -> None:

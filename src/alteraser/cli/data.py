@@ -1,4 +1,4 @@
-"""`alteraser data`: look at interactions, convert and split them."""
+"""`alteraser data`: fetch data sets, look at interactions, convert and split them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.console import Console
 
 from alteraser.cli.options import (
     Data,
+    DataDir,
     DataOptions,
     Force,
     Json,
@@ -18,14 +19,48 @@ from alteraser.cli.options import (
     random_generator,
     reads_data,
 )
-from alteraser.cli.output import note, print_table, show
+from alteraser.cli.output import download_progress, note, print_table, show
+
+ArchiveName = Literal["ml-1m", "ml-100k"]
 
 app = typer.Typer(
-    help="Look at interactions, convert and split them.",
+    help="Fetch data sets, look at interactions, convert and split them.",
     epilog=example("alteraser data describe synthetic"),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+@app.command(epilog=example("alteraser data fetch ml-1m"))
+def fetch(
+    name: Annotated[
+        ArchiveName, typer.Argument(metavar="NAME", help="ml-1m or ml-100k.", show_default=False)
+    ],
+    data_dir: DataDir = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Download a data set from GroupLens, show its terms, check it, and put it where its name is looked for."""
+    from alteraser.data.archives import ARCHIVES
+    from alteraser.data.fetch import fetch_dataset
+
+    archive = ARCHIVES[name]
+    note(archive.terms)
+    with download_progress(f"Downloading {name}") as progress:
+        fetched = fetch_dataset(name, data_dir=data_dir, force=force, progress=progress)
+    result = {
+        "name": name,
+        "url": fetched.url,
+        "md5": archive.md5,
+        "out": str(fetched.path),
+        "interactions": fetched.n_interactions,
+        "terms": archive.terms,
+    }
+
+    def human(to: Console) -> None:
+        to.print(f"{fetched.n_interactions} interactions of {name} written to {fetched.path}")
+
+    show(result, as_json=json, human=human)
 
 
 @app.command(epilog=example("alteraser data describe ratings.csv --user-column user --item-column movie"))

@@ -58,16 +58,19 @@ def _option(flag: str, text: str, metavar: str) -> Any:
     return typer.Option(flag, help=text, metavar=metavar, show_default=False)
 
 
+DataDir = Annotated[
+    Path | None,
+    _option(
+        "--data-dir", "Where named data sets lie, if not in $ALTERASER_DATA or ~/.cache/alteraser.", "DIR"
+    ),
+]
+
+
 @dataclass(frozen=True)
 class DataOptions:
     """Where data is looked for and how it is read; what is not given follows the data set or the model."""
 
-    data_dir: Annotated[
-        Path | None,
-        _option(
-            "--data-dir", "Where named data sets lie, if not in $ALTERASER_DATA or ~/.cache/alteraser.", "DIR"
-        ),
-    ] = None
+    data_dir: DataDir = None
     user: Annotated[
         str | None, _option("--user-column", "Column of the user ids, if not user_id.", "NAME")
     ] = None

@@ -10,7 +10,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from alteraser.errors import WriteError
 
@@ -61,21 +70,37 @@ def progress(label: str) -> Iterator[Callable[[int, int, float], None]]:
 
     It is told how many passes are done, how many there are at most, and the loss.
     """
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=None, state="")
+    with _bar(label, TextColumn("{task.fields[state]}")) as (bar, task):
 
         def watch(done: int, at_most: int, loss: float) -> None:
             bar.update(task, completed=done, total=at_most, state=f"pass {done}, loss {loss:.6g}")
 
         yield watch
+
+
+@contextmanager
+def download_progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """The same for a download: it is told the bytes that have come and, if known, how many there are."""
+    with _bar(label, DownloadColumn()) as (bar, task):
+
+        def watch(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield watch
+
+
+@contextmanager
+def _bar(label: str, state: ProgressColumn) -> Iterator[tuple[Progress, TaskID]]:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        state,
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield bar, bar.add_task(label, total=None, state="")
 
 
 @contextmanager

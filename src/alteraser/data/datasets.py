@@ -8,6 +8,7 @@ from typing import Unpack
 
 import numpy as np
 
+from alteraser.data.archives import ARCHIVES
 from alteraser.data.files import READABLE, read_interactions, readable_ending
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
@@ -51,13 +52,14 @@ def load_dataset(
     reading = reading or DATASETS[name]
     if name == SYNTHETIC:
         return interactions(embedded().data.to_frame(), reading=reading, **options)
-    places = [folder / name / "interactions.parquet" for folder in _folders(data_dir)]
+    places = dataset_places(name, data_dir)
     for path in places:
         if path.is_file():
             return read_interactions(path, reading=reading, **options)
+    get = f"Get it with `alteraser data fetch {name}`" if name in ARCHIVES else "Put it there"
     raise DatasetNotFound(
-        f"The data set {name!r} is not in any of the places looked in: {', '.join(map(str, places))}. Put it "
-        f"there, name its folder with data_dir= (--data-dir) or ${DATA_FOLDER_VARIABLE}, or use another; "
+        f"The data set {name!r} is not in any of the places looked in: {', '.join(map(str, places))}. {get}, "
+        f"name its folder with data_dir= (--data-dir) or ${DATA_FOLDER_VARIABLE}, or use another; "
         f"the names are {', '.join(DATASETS)}."
     )
 
@@ -85,6 +87,11 @@ def open_data(
         f"{name_or_path} {problem}. Give the path of a file ({', '.join(READABLE)}) "
         f"or one of the names {', '.join(DATASETS)}."
     )
+
+
+def dataset_places(name: str, data_dir: str | Path | None = None) -> list[Path]:
+    """The files that a named data set may be, in the order they are looked for."""
+    return [folder / name / "interactions.parquet" for folder in _folders(data_dir)]
 
 
 def _folders(data_dir: str | Path | None) -> list[Path]:
