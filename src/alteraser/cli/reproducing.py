@@ -12,8 +12,8 @@ from alteraser.cli.options import Json, Seed, example
 from alteraser.cli.output import note, show, status
 
 EXAMPLE = example(
-    "alteraser reproduce --dataset amazon-14core --regime converged --runs 1 --out results",
-    "alteraser reproduce --dataset all --resume --out results",
+    "alteraser reproduce --dataset amazon-14core --runs 1 --out results",
+    "alteraser reproduce --resume --out results",
 )
 
 

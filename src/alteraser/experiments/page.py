@@ -25,8 +25,8 @@ accelerated ALS to the optimum, so that the paper's assumption that the original
 
 Where we differ from the paper. Its code was never released, so what it leaves open was decided here: early stopping
 watches the training loss (relative improvement below 1e-4 counts as none); dropout is off; h is kept at root mean
-square 1; hyper-parameters were chosen on a validation slice. Original and Retrain start from different weights; Retrain*
-starts from Retrain's with another order of batches (in the converged regime, where nothing else is random, from a
+square 1; hyper-parameters were chosen on a validation slice. Original and Retrain start from different weights;
+Retrain* starts from Retrain's with another order of batches (in the converged regime, where nothing else is random, from a
 third). Seconds are from the request to the new tables in memory, on two CPU cores; the paper used GPUs, so that only
 ratios compare.
 """
