@@ -22,6 +22,7 @@ from alteraser.experiments.settings import Regime, Settings, chosen_settings
 from alteraser.experiments.store import Store
 from alteraser.kernels.jit import n_threads
 from alteraser.models.enmf import ENMF
+from alteraser.report.datasheet import datasheet
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,20 @@ def evaluate(
             methods=evaluation.methods,
             announce=lambda what, heading=heading: announce(f"{heading}: {what}"),  # type: ignore[misc]
         )
-        store.write(case.name, {"settings": settings.to_dict(), "made_with": made_with(), "results": records})
+        result = {"data": sizes(data[case.dataset]), "settings": settings.to_dict(), "made_with": made_with()}
+        store.write(case.name, result | {"results": records})
     return [record for case in cases for record in store.read(case.name)["results"]]
+
+
+def sizes(data: Interactions) -> dict[str, float]:
+    """The statistics the paper prints of its data sets."""
+    sheet = datasheet(data)
+    return {
+        "users": sheet.users,
+        "items": sheet.items,
+        "interactions": sheet.interactions,
+        "density": sheet.density,
+    }
 
 
 def made_with() -> dict[str, Any]:

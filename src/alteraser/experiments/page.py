@@ -10,7 +10,7 @@ from pathlib import Path
 from alteraser.experiments.goals import goals_table
 from alteraser.experiments.methods import ORIGINAL
 from alteraser.experiments.store import Store
-from alteraser.experiments.tables import Record, grouped, tables, tuning_table
+from alteraser.experiments.tables import Record, grouped, statistics_table, tables, tuning_table
 from alteraser.report import plots
 
 INTRODUCTION = """# Results
@@ -26,8 +26,8 @@ accelerated ALS to the optimum, so that the paper's assumption that the original
 Where we differ from the paper. Its code was never released, so what it leaves open was decided here: early stopping
 watches the training loss (relative improvement below 1e-4 counts as none); dropout is off; h is kept at root mean
 square 1; hyper-parameters were chosen on a validation slice. Original and Retrain start from different weights;
-Retrain* starts from Retrain's with another order of batches (in the converged regime, where nothing else is random, from a
-third). Seconds are from the request to the new tables in memory, on two CPU cores; the paper used GPUs, so that only
+Retrain* starts from Retrain's with another order of batches (in the converged regime, where nothing else is random,
+from a third). Seconds are from the request to the new tables in memory, on two CPU cores; the paper used GPUs: only
 ratios compare.
 """
 
@@ -37,7 +37,8 @@ def write_page(folder: Path, page: Path) -> None:
     store = Store(folder)
     records = [record for _, result in store.all() for record in result.get("results", ())]
     searches = [result for _, result in store.all() if "trials" in result]
-    parts = [INTRODUCTION, *_goals(records)]
+    data = {result["results"][0]["dataset"]: result["data"] for _, result in store.all() if "data" in result}
+    parts = [INTRODUCTION, f"## The data\n\n{statistics_table(data).markdown()}", *_goals(records)]
     for (dataset, scenario, regime), methods in sorted(grouped(records).items()):
         n_runs = max(len(rows) for rows in methods.values())
         parts.append(

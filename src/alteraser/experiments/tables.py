@@ -123,6 +123,20 @@ def paper() -> dict[str, Any]:
     return figures
 
 
+def statistics_table(data: Mapping[str, Record]) -> Table:
+    """The size of each data set, in brackets the paper's."""
+    published = paper()["datasets"]
+    rows = tuple(
+        (
+            name,
+            *(f"{sizes[key]:,} [{published[name][key]:,}]" for key in ("users", "items", "interactions")),
+            f"{sizes['density']:.2%} [{published[name]['density']:.2%}]",
+        )
+        for name, sizes in data.items()
+    )
+    return Table("Data", ("", "Users", "Items", "Interactions", "Density"), rows)
+
+
 def tuning_table(result: Record) -> Table:
     """The trials of a search, best first; the first row is what was chosen."""
     trials = sorted(result["trials"], key=lambda trial: -float(trial["ndcg@10"]))
