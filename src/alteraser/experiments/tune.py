@@ -1,7 +1,8 @@
 """The search for settings: NDCG@10 on a validation slice of the training data.
 
-First every combination of the objective's settings, then with the best of them every combination of AdamW's. Every
-trial is kept, so that the search can be read, and resumed.
+First every combination of the objective's settings, then with the best of them every combination of AdamW's. Of those
+the quickest counts that is within a hundredth of the best: the baseline must not be slow for nothing. Every trial is
+kept, so that the search can be read, and resumed.
 """
 
 from __future__ import annotations
@@ -43,21 +44,29 @@ def tune(
     store.create()
     trials: list[dict[str, Any]] = store.read(name)["trials"] if store.has(name) else []
 
-    def score(settings: Settings) -> float:
+    def trial(settings: Settings) -> dict[str, Any]:
         known = next((each for each in trials if each["settings"] == settings.to_dict()), None)
         if known is None:
             announce(f"trial {len(trials) + 1}: {_text(settings, regime)}")
             known = {"settings": settings.to_dict()} | _trial(case, settings, learn, validate)
             trials.append(known)
             store.write(name, {"dataset": dataset, "regime": regime, "trials": trials})
-        return float(known["ndcg@10"])
+        return known
 
-    best = START
-    for grid in (OF_OBJECTIVE, OF_ADAMW) if regime == "paper" else (OF_OBJECTIVE,):
-        best = max(_combinations(best, grid), key=score)
+    best = max(_combinations(START, OF_OBJECTIVE), key=lambda settings: trial(settings)["ndcg@10"])
+    if regime == "paper":
+        best = _quickest({settings: trial(settings) for settings in _combinations(best, OF_ADAMW)})
     result = {"dataset": dataset, "regime": regime, "chosen": best.to_dict(), "trials": trials}
     store.write(name, result)
     return result
+
+
+def _quickest(tried: dict[Settings, dict[str, Any]]) -> Settings:
+    """The settings that trained in the fewest epochs of those within a hundredth of the best NDCG@10."""
+    good = 0.99 * max(trial["ndcg@10"] for trial in tried.values())
+    return min(
+        (s for s in tried if tried[s]["ndcg@10"] >= good), key=lambda settings: tried[settings]["passes"]
+    )
 
 
 def _combinations(settings: Settings, grid: dict[str, tuple[float, ...]]) -> Iterator[Settings]:
