@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alteraser.data.frames import interactions
@@ -117,6 +117,7 @@ def core(pairs: set[tuple[int, int]], k: int) -> set[tuple[int, int]]:
         pairs = kept
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=40), st.integers(1, 4))
 def test_the_core_is_what_the_definition_says(events: list[tuple[int, int]], k: int) -> None:
     frame = pl.DataFrame(events, schema=["user_id", "item_id"], orient="row")

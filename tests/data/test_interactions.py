@@ -154,3 +154,4 @@ def test_representations_hold_no_ids() -> None:
     shown = repr(data) + repr(data.user_vocabulary)
     assert "alice" not in shown
     assert "diary" not in shown
+    assert repr(data.by(Side.USERS)) == "CSR(1 rows, 1 entries)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import time
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alteraser.data.demands import Request
@@ -251,6 +250,8 @@ def test_the_digest_is_a_keyed_one_of_the_distinct_requests() -> None:
 
 def test_representations_hold_no_ids() -> None:
     assert "alice" not in repr(Requests.of([Request(user="alice")])) + repr(Request(user="alice"))
+    match = Requests.of([{"user": 2}, {"user": 9}]).match(numbered(), missing="ignore")
+    assert repr(match) == "Match(2 of 5 events, 1 requests, 0 repeated, 1 missing, 0 null times)"
 
 
 def test_pairs_need_two_of_a_length() -> None:
@@ -263,6 +264,7 @@ IDS = st.one_of(st.none(), st.integers(0, 4))
 BOUNDS = st.one_of(st.none(), st.integers(0, 6), st.floats(0, 6))
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), BOUNDS), min_size=1, max_size=25),
     st.lists(st.tuples(IDS, IDS, BOUNDS, BOUNDS), max_size=8),
@@ -294,7 +296,7 @@ def test_matching_agrees_with_the_definition(data_rows: list[Any], asked: list[A
     assert match.n_requests + match.n_repeated + match.n_missing == len(asked)
 
 
-def test_a_million_events_and_a_hundred_thousand_requests_take_about_a_second() -> None:
+def test_a_million_events_meet_a_hundred_thousand_requests() -> None:
     rng = np.random.default_rng(0)
     users, items = rng.integers(0, 20_000, 1_000_000), rng.integers(0, 5_000, 1_000_000)
     times = np.arange(1_000_000)
@@ -303,7 +305,7 @@ def test_a_million_events_and_a_hundred_thousand_requests_take_about_a_second() 
     # One user asks for every one of their events as a period of its own: no product of requests and events.
     one = Requests.of([{"user": int(users[0]), "from": t, "to": t + 500_000} for t in range(20_000)])
     requests = Requests.pairs(pl.Series(users[chosen]), pl.Series(items[chosen])) + one
-    start = time.perf_counter()
     match = requests.match(full)
-    assert time.perf_counter() - start < 5  # about half a second on an idle machine
-    assert match.mask[chosen].all()
+    pairs = users * 5_000 + items
+    wanted = np.isin(pairs, pairs[chosen]) | ((users == users[0]) & (times < 520_000))
+    np.testing.assert_array_equal(match.mask, wanted)

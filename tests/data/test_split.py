@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alteraser.data.interactions import Interactions, Side
@@ -40,6 +40,7 @@ def drawn(n_users: int = 100, n_items: int = 60) -> Interactions:
     )
 
 
+@settings(deadline=None)
 @given(EVENTS, st.floats(0.05, 0.95), st.integers(0, 100))
 def test_a_holdout_is_a_rounded_share_of_each_users_pairs(
     events: list[tuple[int, int]], fraction: float, seed: int

@@ -70,8 +70,8 @@ def compare(
 
     The data is read as it was when the models were trained, unless options say otherwise.
     """
-    from alteraser.data.files import check_free
     from alteraser.data.request_files import read_requests
+    from alteraser.data.writing import check_free
     from alteraser.measure.compare import compare as compared
 
     if html is not None:
@@ -147,7 +147,7 @@ def _test(full: Interactions, test: str, options: DataOptions, reading: Reading)
 
 
 def _write_page(report: Report, path: Path, *, force: bool) -> None:
-    from alteraser.data.files import atomic_file
+    from alteraser.data.writing import atomic_file
     from alteraser.report.comparison import sections
     from alteraser.report.html import page
 

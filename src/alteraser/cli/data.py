@@ -83,7 +83,8 @@ def convert(
     json: Json = False,
 ) -> None:
     """Write the interactions as CSV or Parquet with the columns user_id, item_id and, if known, weight and time."""
-    from alteraser.data.files import check_table_free, write_interactions
+    from alteraser.data.files import write_interactions
+    from alteraser.data.writing import check_table_free
 
     check_table_free(out, force=force)
     interactions = options.open(data)
@@ -122,8 +123,8 @@ def split(
     json: Json = False,
 ) -> None:
     """Split the interactions of every user into a part to learn from and a part to judge by."""
-    from alteraser.data.files import check_table_free, staged_frame
     from alteraser.data.split import holdout, leave_last_out, split_by_time
+    from alteraser.data.writing import check_table_free, staged_frame
     from alteraser.errors import SettingError
 
     if train.resolve() == test.resolve():

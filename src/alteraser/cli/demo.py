@@ -51,7 +51,7 @@ def demo(
     forgotten. The folder holds the report (report.html), and the data, requests and models to try the other
     commands on.
     """
-    from alteraser.data.files import check_free
+    from alteraser.data.writing import check_free
     from alteraser.measure.compare import compare
     from alteraser.models.mf import MF
     from alteraser.models.objective import Objective
@@ -215,7 +215,8 @@ def _page(
 def _write(
     out: Path, page: str, story: Story, models: dict[str, MF], remain: Interactions, *, force: bool
 ) -> None:
-    from alteraser.data.files import atomic_folder, write_frame, write_interactions, written_reading
+    from alteraser.data.files import write_interactions, written_reading
+    from alteraser.data.writing import atomic_folder, write_frame
     from alteraser.models.checkpoint import Batch, StoredModel, save_model
 
     batch = Batch(story.requests.digest(secrets.token_bytes(32)), len(story.requests))

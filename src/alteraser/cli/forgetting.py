@@ -88,8 +88,9 @@ def forget(
     from and to; in JSON-lines also items, a list. What is left empty is not asked for: a user alone means all that
     the user has. The data is read as it was when the model was trained, unless options say otherwise.
     """
-    from alteraser.data.files import check_free, staged_frame, written_reading
+    from alteraser.data.files import written_reading
     from alteraser.data.request_files import read_requests
+    from alteraser.data.writing import check_free, staged_frame
     from alteraser.models.checkpoint import MANIFEST, Batch, StoredModel, load_model, save_model
 
     check_free(out, force=force, marked_by=MANIFEST)
@@ -116,7 +117,7 @@ def forget(
 
 
 def _check_remaining(remaining: Path, out: Path, *, force: bool) -> None:
-    from alteraser.data.files import check_table_free
+    from alteraser.data.writing import check_table_free
     from alteraser.errors import SettingError
 
     if remaining.resolve().is_relative_to(out.resolve()):

@@ -56,7 +56,8 @@ def recommend(
     """List the items a model recommends to a user, or to many."""
     import polars as pl
 
-    from alteraser.data.files import check_table_free, read_ids, write_frame
+    from alteraser.data.files import read_ids
+    from alteraser.data.writing import check_table_free, write_frame
     from alteraser.errors import SettingError
     from alteraser.models.checkpoint import load_model
 

@@ -71,7 +71,7 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a model on the interactions and write it to a folder."""
-    from alteraser.data.files import check_free
+    from alteraser.data.writing import check_free
     from alteraser.errors import SettingError
     from alteraser.models.checkpoint import MANIFEST, MODELS, StoredModel, save_model
     from alteraser.models.objective import Objective

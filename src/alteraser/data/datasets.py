@@ -30,9 +30,9 @@ DATA_FOLDER_VARIABLE = "ALTERASER_DATA"
 _SYNTHETIC_SEED = 0
 
 
-def usual_reading(name_or_path: str | Path, **options: Unpack[ReadingOptions]) -> Reading:
-    """How `open_data` reads this name or path with these options: what a manifest has to remember."""
-    return DATASETS.get(str(name_or_path), Reading()).with_options(options)
+def usual_reading(name_or_path: str | Path) -> Reading:
+    """How `open_data` reads this name or path unless told otherwise: what a manifest has to remember."""
+    return DATASETS.get(str(name_or_path), Reading())
 
 
 def load_dataset(

@@ -19,7 +19,7 @@ import polars as pl
 
 from alteraser.data.archives import ARCHIVES, MAX_ARCHIVE_BYTES, read_ratings
 from alteraser.data.datasets import DATASETS, dataset_places
-from alteraser.data.files import atomic_file
+from alteraser.data.writing import atomic_file
 from alteraser.errors import DatasetNotFound, DownloadError, SettingError, WriteError
 
 GROUPLENS = "https://files.grouplens.org/datasets/movielens/"

@@ -1,13 +1,7 @@
-"""CSV, Parquet and RecBole `.inter` files ↔ `Interactions`; whole files and folders written or nothing."""
+"""CSV, Parquet and RecBole `.inter` files ↔ `Interactions`."""
 
 from __future__ import annotations
 
-import os
-import re
-import secrets
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Unpack
 
@@ -16,10 +10,10 @@ import polars as pl
 from alteraser.data.frames import interactions, require_columns
 from alteraser.data.interactions import Interactions
 from alteraser.data.reading import Reading, ReadingOptions
-from alteraser.errors import ColumnError, DataError, OutputExists, WriteError
+from alteraser.data.writing import PARQUET, write_frame
+from alteraser.errors import ColumnError, DataError
 
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t", ".inter": "\t"}
-PARQUET = (".parquet", ".pq")
 READABLE = (*SEPARATORS, *PARQUET)
 
 
@@ -44,7 +38,7 @@ def read_interactions(
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
         # The reader's own message may quote a line of the file: its kind is told, its text is not.
         raise DataError(
-            f"{path} could not be read as {ending} ({_kind(error)}). Check that it is complete, in UTF-8 if "
+            f"{path} could not be read as {ending} ({type(error).__name__}). Check that it is complete, in UTF-8 if "
             f"it is text, and that each line has as many fields as the header."
         ) from None
     if table.height == 0:
@@ -152,7 +146,7 @@ def read_ids(path: str | Path, column: str) -> pl.Series:
             table = pl.read_csv(path, separator=SEPARATORS[ending], infer_schema=False)
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
         raise DataError(
-            f"{path} could not be read as {ending} ({_kind(error)}). Check that it is complete."
+            f"{path} could not be read as {ending} ({type(error).__name__}). Check that it is complete."
         ) from None
     if column not in table.columns:
         # The columns are not listed: a file without a header would show ids.
@@ -169,28 +163,6 @@ def write_interactions(data: Interactions, path: str | Path, *, force: bool = Fa
     write_frame(data.to_frame(), path, force=force)
 
 
-def write_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) -> None:
-    """Write a table as CSV or Parquet, by the ending."""
-    with staged_frame(frame, path, force=force):
-        pass
-
-
-@contextmanager
-def staged_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) -> Iterator[None]:
-    """The table is written beside `path` at once and takes its place when the block ends well.
-
-    So several outputs appear together or not at all.
-    """
-    path = Path(path)
-    check_table_free(path, force=force)
-    with atomic_file(path, force=force) as temporary:
-        if path.suffix.lower() == ".csv":
-            frame.write_csv(temporary)
-        else:
-            frame.write_parquet(temporary)
-        yield
-
-
 def written_reading(data: Interactions) -> Reading:
     """How to read back what `write_interactions` wrote of this data."""
     there = data.events.columns
@@ -199,130 +171,3 @@ def written_reading(data: Interactions) -> Reading:
         time="time" if "time" in there else None,
         merge=data.merge,
     )
-
-
-def check_table_free(path: Path, *, force: bool) -> None:
-    """Raise unless a table can be put at `path`, in the format its ending names."""
-    ending = path.suffix.lower()
-    if ending not in (".csv", *PARQUET):
-        raise WriteError(
-            f"{path} ends in {ending or 'nothing'}; .csv or .parquet is wanted, so that the format is known."
-        )
-    check_free(path, force=force)
-
-
-def check_free(path: Path, *, force: bool, marked_by: str | None = None) -> None:
-    """Raise unless a file can be put at `path`: asked before long work, not only after it.
-
-    With `marked_by` it is a folder that is to be put there, and even `force` replaces only one that holds a file
-    of that name: a mistyped path must not cost a folder of something else.
-    """
-    folder = marked_by is not None
-    if not path.parent.is_dir():
-        raise WriteError(f"{path} cannot be written: the folder {path.parent} is not there. Create it first.")
-    if not path.exists():
-        return
-    if path.is_dir() != folder:
-        there, wanted = ("a file", "folder") if folder else ("a folder", "file")
-        raise OutputExists(f"{path} is {there}; a {wanted} was to be written there. Choose another path.")
-    if folder and not any(path.iterdir()):
-        return
-    if not force:
-        raise OutputExists(
-            f"{path} is there already. Choose another path, or replace it with force=True (--force)."
-        )
-    if marked_by is not None and not (path / marked_by).is_file():
-        raise OutputExists(
-            f"{path} holds something else (there is no {marked_by} in it), so it is not replaced. "
-            f"Choose another path, or empty the folder first."
-        )
-
-
-@contextmanager
-def atomic_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
-    """A path to write to, which becomes `path` when the block ends well and vanishes when it does not."""
-    path = Path(path)
-    check_free(path, force=force)
-    temporary = _sibling(path)
-    try:
-        with _writing(path):
-            yield temporary
-            _flush(temporary)
-            if not force:
-                check_free(path, force=False)
-            temporary.replace(path.resolve())
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def atomic_folder(path: str | Path, *, marked_by: str, force: bool = False) -> Iterator[Path]:
-    """A new folder to write into, which becomes `path` when the block ends well and vanishes otherwise.
-
-    With `force` an old folder that holds a file called `marked_by` is replaced as a whole; it comes back if the
-    last step fails. An empty folder counts as free.
-    """
-    path = Path(path)
-    check_free(path, force=force, marked_by=marked_by)
-    temporary, old = _sibling(path), _sibling(path)
-    try:
-        with _writing(path):
-            temporary.mkdir()
-            yield temporary
-            for file in temporary.rglob("*"):
-                if file.is_file():
-                    _flush(file)
-            check_free(path, force=force, marked_by=marked_by)
-            _swap(temporary, path.resolve(), old)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        # If the new folder did not take its place the old one must never be the thing that is cleaned away.
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
-
-
-def _swap(new: Path, place: Path, old: Path) -> None:
-    try:
-        if place.exists():
-            place.rename(old)
-        new.rename(place)
-    except BaseException:
-        if old.exists() and not place.exists():
-            old.rename(place)
-        raise
-
-
-def _sibling(path: Path) -> Path:
-    """A free name in the folder where the path really lies, so that renaming never crosses a disk."""
-    place = path.resolve()
-    return place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise WriteError(
-            f"{path} could not be written: {_reason(error)}. Free some space or choose another place; what was "
-            f"there before is unchanged."
-        ) from None
-
-
-def _flush(path: Path) -> None:
-    """Have the file on the disk before its name points to it: a power cut leaves the old or the new."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _reason(error: BaseException) -> str:
-    """What the operating system said; polars has its number in the text, beside what must not be told."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    number = re.search(r"\(os error (\d+)\)", str(error))
-    return os.strerror(int(number[1])) if number else _kind(error)
-
-
-def _kind(error: BaseException) -> str:
-    return type(error).__name__

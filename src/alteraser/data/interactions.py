@@ -31,17 +31,19 @@ class Side(Enum):
         return Side.ITEMS if self is Side.USERS else Side.USERS
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CSR:
     """Merged interactions row by row: row r holds `columns[starts[r]:starts[r + 1]]`, ascending."""
 
     starts: NDArray[np.int64]
     columns: NDArray[np.int32]
     weights: NDArray[np.float32]
-    n_columns: int
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    def __repr__(self) -> str:
+        return f"CSR({len(self)} rows, {self.n_entries} entries)"
 
     @property
     def n_entries(self) -> int:
@@ -297,5 +299,4 @@ def _compressed(matrix: Any) -> CSR:
         starts=matrix.indptr.astype(np.int64, copy=False),
         columns=matrix.indices.astype(np.int32, copy=False),
         weights=matrix.data.astype(np.float32, copy=False),
-        n_columns=matrix.shape[1],
     )

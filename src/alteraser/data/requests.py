@@ -20,7 +20,7 @@ Missing = Literal["error", "ignore"]
 Ids = Sequence[Any] | NDArray[Any] | pl.Series
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Match:
     """The events to forget and how the requests were met.
 
@@ -33,6 +33,13 @@ class Match:
     n_repeated: int
     n_missing: int
     n_null_times: int
+
+    def __repr__(self) -> str:
+        # The mask would tell who asked, by the place of their events.
+        return (
+            f"Match({int(self.mask.sum())} of {len(self.mask)} events, {self.n_requests} requests, "
+            f"{self.n_repeated} repeated, {self.n_missing} missing, {self.n_null_times} null times)"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,7 +156,7 @@ def _rows(texts: pl.Series, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(texts.is_null().to_numpy(), _ANY, rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Ranges:
     """The events that any request names, sorted by what names them and then by time.
 

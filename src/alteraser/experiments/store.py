@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alteraser.data.files import atomic_file
+from alteraser.data.writing import atomic_file
 from alteraser.errors import DataError, WriteError
 
 

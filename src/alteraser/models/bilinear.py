@@ -21,7 +21,7 @@ from alteraser.models.ridge import RidgeSide
 INITIAL_SCALE = 0.1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bilinear(ABC):
     """Tables of user and item vectors with an objective; `h` weighs the dimensions of their product."""
 
@@ -43,6 +43,11 @@ class Bilinear(ABC):
                 f"Numbers of type {', '.join(sorted(map(str, kinds)))} came; float32 or float64 is wanted, the same "
                 f"for all."
             )
+
+    def __repr__(self) -> str:
+        # A representation ends up in logs and tracebacks, where nobody's vector belongs.
+        size = f"{len(self.users)} users, {len(self.items)} items, dim {self.dim}"
+        return f"{type(self).__name__}({size}, {self.objective})"
 
     @property
     @abstractmethod

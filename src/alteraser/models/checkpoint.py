@@ -22,9 +22,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from alteraser.data.files import atomic_folder
 from alteraser.data.interactions import Interactions, Vocabulary
 from alteraser.data.reading import Reading
+from alteraser.data.writing import atomic_folder
 from alteraser.errors import AlteraserError, MismatchError, ModelFileError
 from alteraser.models.bilinear import Bilinear
 from alteraser.models.enmf import ENMF

@@ -17,7 +17,7 @@ from alteraser.models.objective import Objective
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ENMF(Bilinear):
     """h = √dim · eta / ‖eta‖: left free, h would undo the penalty, since (a·p, a·q, h/a²) scores the same."""
 

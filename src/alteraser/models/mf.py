@@ -15,7 +15,7 @@ from alteraser.models.objective import Objective
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MF(Bilinear):
     """Every dimension weighs the same."""
 

@@ -26,7 +26,7 @@ Progress = Callable[[int, int, float], None]
 """Called after each pass or epoch with how many are done, how many there are at most, and the loss."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rows:
     """The rows a pass visits on each side."""
 
@@ -47,6 +47,9 @@ class Rows:
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.by_side.values())
+
+    def __repr__(self) -> str:
+        return f"Rows({', '.join(f'{len(rows)} {side.value}' for side, rows in self.by_side.items())})"
 
 
 @dataclass(frozen=True)
