@@ -6,13 +6,14 @@ import gzip
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alteraser.data.files import read_interactions, write_interactions, written_reading
+from alteraser.data.files import read_ids, read_interactions, write_interactions, written_reading
 from alteraser.data.interactions import Interactions
 from alteraser.errors import ColumnError, DataError
 
@@ -103,6 +104,14 @@ def write_no_header(path: Path) -> None:
     path.write_text("alice,1\nbob,2\n")
 
 
+def write_names_only_once(path: Path) -> None:
+    path.write_text("alice,matrix\nbob,alien\n")
+
+
+def write_empty_id(path: Path) -> None:
+    path.write_text('user_id,item_id\nalice,1\n"",2\n')
+
+
 def write_unclosed(path: Path) -> None:
     path.write_text('user_id,item_id\n"alice,2\n')
 
@@ -124,6 +133,8 @@ def write_words(path: Path) -> None:
         ("a.csv", write_ragged, "could not be read as .csv"),
         ("a.csv", write_latin, "UTF-8"),
         ("a.csv", write_no_header, "not a header"),
+        ("a.csv", write_names_only_once, "none of the 2 .* may lack a header"),
+        ("a.csv", write_empty_id, "1 of 2 user ids are null.*data row 2"),
         ("a.csv", write_unclosed, "could not be read as .csv"),
         ("a.csv", write_blank_id, "1 of 2 user ids are null.*data row 2"),
         ("a.parquet", write_header, "could not be read as .parquet"),
@@ -152,3 +163,52 @@ def test_a_missing_file_a_missing_column_and_words_for_weights(tmp_path: Path) -
     assert "secret" not in str(caught.value)
     with pytest.raises(ColumnError, match="user_id, item_id, weight"):
         read_interactions(path, user="who")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "user_id\nann\nbob\n\n"),
+        ("a.csv", "user_id,name\nann,x\nbob,\n\n\n"),
+        ("a.inter", "user_id:token\tage:float\nann\t3\nbob\t4\n\n"),
+        ("a.inter", "user_id:token\nann\nbob\n"),
+    ],
+)
+def test_ids_are_read_from_the_same_files_as_interactions(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_ids(tmp_path / name, "user_id").to_list() == ["ann", "bob"]
+
+
+def test_a_file_of_ids_without_the_column_is_told_without_its_ids(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("userId,age\nann,3\n")
+    with pytest.raises(ColumnError, match=r"no column 'user_id'.*the columns are userId, age"):
+        read_ids(path, "user_id")
+    path.write_text("ann\nbob\n")
+    with pytest.raises(ColumnError, match="may lack a header") as caught:
+        read_ids(path, "user_id")
+    assert "ann" not in str(caught.value)
+    path.write_text("user_id\n\n")
+    with pytest.raises(DataError, match="holds no ids"):
+        read_ids(path, "user_id")
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([1.0, 2.0], [1, 2]),
+        ([1.5, 2.0], ["1.5", "2"]),
+        ([True, False], ["true", "false"]),
+        ([b"a", b"b"], ["a", "b"]),
+        (pl.Series(["a", "b"], dtype=pl.Categorical), ["a", "b"]),
+    ],
+)
+def test_ids_of_any_type_are_plain_when_read(tmp_path: Path, ids: Any, expected: list[Any]) -> None:
+    pl.DataFrame({"user_id": ids}).write_parquet(tmp_path / "a.parquet")
+    assert read_ids(tmp_path / "a.parquet", "user_id").to_list() == expected
+
+
+def test_lists_are_no_ids(tmp_path: Path) -> None:
+    pl.DataFrame({"user_id": [[1], [2]]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="user ids are of type List"):
+        read_ids(tmp_path / "a.parquet", "user_id")

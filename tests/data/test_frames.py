@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -71,6 +72,8 @@ def test_times_with_a_zone_become_utc() -> None:
 def test_a_pandas_column_of_mixed_ids_is_read_as_text() -> None:
     data = interactions(pd.DataFrame({"user_id": [1, "a"], "item_id": [1, 2]}))
     assert data.user_vocabulary.ids.to_list() == ["1", "a"]
+    same = interactions(pd.DataFrame({"user_id": [1, 1.0, "a", True], "item_id": [1, 2, 3, 4]}))
+    assert same.user_vocabulary.ids.to_list() == ["1", "a", "true"]
 
 
 def test_a_missing_column_is_named_with_those_that_are_there() -> None:
@@ -78,6 +81,35 @@ def test_a_missing_column_is_named_with_those_that_are_there() -> None:
         interactions(pl.DataFrame(COLUMNS), item="movie")
     with pytest.raises(ColumnError, match=r"rating="):
         interactions(pl.DataFrame(COLUMNS).drop("rating"), min_rating=3)
+
+
+def test_columns_are_listed_only_if_they_can_be_a_header() -> None:
+    with pytest.raises(ColumnError, match=r"no column 'user_id'.*the columns are who, itemId, 3\."):
+        interactions(pd.DataFrame([[1, 2, 3]], columns=["who", "itemId", 3]))
+    for columns in ([0, 1], ["alice", "matrix"]):
+        with pytest.raises(ColumnError, match=r"none of the 2 .* may lack a header") as caught:
+            interactions(pd.DataFrame([[1, 2]], columns=columns))
+        assert "alice" not in str(caught.value)
+    with pytest.raises(ColumnError, match=r"the columns are watcher, matrix"):
+        interactions(pd.DataFrame([[1, 2]], columns=["watcher", "matrix"]), user="watcher")
+
+
+@pytest.mark.parametrize("missing", [None, pd.NA, pd.NaT, float("nan"), ""])
+def test_whatever_stands_for_nothing_is_no_id(missing: Any) -> None:
+    users = pd.Series([1, "a", missing], dtype=object)
+    with pytest.raises(DataError, match=r"1 of 3 user ids are null or NaN or empty .* data row 3"):
+        interactions(pd.DataFrame({"user_id": users, "item_id": [1, 2, 3]}))
+
+
+NAMES = ["user_id", "item_id", "user_id"]
+
+
+@pytest.mark.parametrize(
+    "twice", [pd.DataFrame([[1, 2, 1]], columns=NAMES), pa.table([[1], [2], [1]], names=NAMES)]
+)
+def test_a_column_named_twice_is_refused(twice: Any) -> None:
+    with pytest.raises(ColumnError, match="the same name"):
+        interactions(twice)
 
 
 def test_what_is_no_frame_is_refused() -> None:
@@ -98,6 +130,11 @@ def test_a_sparse_matrix_keeps_its_shape_and_sums_duplicates() -> None:
     assert (data.n_users, data.n_items) == (4, 5)
     assert data.to_frame().rows() == [(0, 1, 3.0), (2, 3, 4.0)]
     assert data.by(Side.USERS).starts.tolist() == [0, 1, 1, 2, 2]
+
+
+def test_a_sparse_matrix_has_two_dimensions() -> None:
+    with pytest.raises(DataError, match="1 dimension"):
+        interactions(sp.coo_array(np.array([1.0, 0.0, 2.0])))
 
 
 def test_a_sparse_matrix_has_no_columns_to_name() -> None:

@@ -31,6 +31,15 @@ def test_repeated_pairs_merge_as_asked(merge: str, weight: float) -> None:
     assert matrix.weights.tolist() == [1, weight, 2]
 
 
+def test_weights_that_sum_to_no_number_are_refused() -> None:
+    pairs = pl.Series([1, 1, 2]), pl.Series([1, 1, 1]), pl.Series([3e38, 3e38, 1.0])
+    assert Interactions.from_columns(*pairs).by(Side.USERS).weights.tolist()[1] == 1
+    summed = Interactions.from_columns(*pairs, merge="sum")
+    for side in Side:
+        with pytest.raises(DataError, match=r"1 of 2 pairs .*merge='max'"):
+            summed.by(side)
+
+
 def test_both_sides_hold_the_same_entries() -> None:
     items = small().by(Side.ITEMS)
     assert items.starts.tolist() == [0, 2, 3]
@@ -46,6 +55,8 @@ def test_ids_match_only_what_would_be_written_the_same() -> None:
     texts = Vocabulary.of(pl.Series(["42", "007"]))
     assert texts.rows(pl.Series([42, 7])).tolist() == [1, -1]
     assert texts.rows(pl.Series([42.0])).tolist() == [1]
+    assert numbers.rows(pl.Series([42.0, 42.5, float("nan"), float("inf")])).tolist() == [1, -1, -1, -1]
+    assert texts.rows(pl.Series([42.0, 42.5])).tolist() == [1, -1]
 
 
 def test_ids_of_any_python_type_and_numbers_of_any_size_are_kept_apart() -> None:
@@ -104,8 +115,10 @@ def test_a_bad_time_is_named_by_its_row_and_not_shown() -> None:
 @pytest.mark.parametrize(
     ("users", "weights", "message"),
     [
-        ([None, 1], None, "1 of 2 user ids are null or NaN .* data row 1"),
-        ([float("nan"), 1.0], None, "user ids are null or NaN"),
+        ([None, 1], None, "1 of 2 user ids are null or NaN or empty .* data row 1"),
+        ([float("nan"), 1.0], None, "1 of 2 user ids are null or NaN or empty"),
+        ([float("nan"), 1.5], None, "1 of 2 user ids are null or NaN or empty"),
+        (["a", ""], None, "1 of 2 user ids are null or NaN or empty .* data row 2"),
         ([1, 2], [1.0, -1.0], "1 of 2 weights .* data row 2"),
         ([1, 2], [1.0, float("inf")], "weights"),
         ([[1], [2]], None, "user ids are of type List"),
@@ -122,7 +135,9 @@ def test_unusable_columns_are_refused(users: list[object], weights: list[float] 
 def test_whole_floats_are_whole_numbers() -> None:
     data = Interactions.from_columns(pl.Series([1.0, 2.0]), pl.Series([1.5, 2.0]))
     assert data.user_vocabulary.ids.to_list() == [1, 2]
-    assert data.item_vocabulary.ids.to_list() == ["1.5", "2.0"]
+    assert data.item_vocabulary.ids.to_list() == ["1.5", "2"]
+    small = Interactions.from_columns(pl.Series([1.1, 2.0], dtype=pl.Float32), pl.Series([1e22, 0.5]))
+    assert small.to_frame().rows() == [("1.1", "1" + "0" * 22), ("2", "0.5")]
 
 
 def test_digest_knows_neither_order_nor_vocabulary_nor_id_type() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import uuid
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alteraser.data.demands import Request
+from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
 from alteraser.data.request_files import read_requests
 from alteraser.data.requests import Requests
@@ -64,6 +66,31 @@ def events(data: Interactions, *requests: Any) -> list[int]:
 )
 def test_a_request_matches_what_it_says(request_: Any, expected: list[int]) -> None:
     assert events(numbered(), request_) == expected
+
+
+UUID = uuid.UUID(int=7)
+
+
+@pytest.mark.parametrize(
+    ("ids", "asked"),
+    [
+        (pl.Series([1.5, 2.0, 3.0]), [2, 2.0, "2", np.float32(2)]),
+        (pl.Series([2.0, 1.1, 3.0], dtype=pl.Float32), ["1.1", 1.1, np.float32(1.1)]),
+        (pl.Series([2, 1, 3]), [1, 1.0, "1", np.int8(1)]),
+        (pd.Series([2.5, 1, "a"], dtype=object), [1, 1.0, "1"]),
+        (pd.Series(["a", 1.0, 2.5], dtype=object), [1, 1.0, "1"]),
+        (pd.Series(["a", True, 2.5], dtype=object), [True, "true"]),
+        (pd.Series([uuid.UUID(int=1), UUID, uuid.UUID(int=9)]), [UUID, str(UUID)]),
+        (pd.Series([b"a", b"\xff", b"c"]), [b"\xff"]),
+        (pd.Series([b"a", b"b", b"c"]), [b"b", "b"]),
+        (pd.Series([("a", 1), ("a", 2), ("a", 3)]), ["('a', 2)"]),
+    ],
+)
+def test_the_id_of_a_request_is_that_of_the_data_however_it_is_written(ids: Any, asked: list[Any]) -> None:
+    frame = {"user_id": ids, "item_id": [1, 2, 3]}
+    data = interactions(pl.DataFrame(frame) if isinstance(ids, pl.Series) else pd.DataFrame(frame))
+    for user in asked:
+        assert events(data, {"user": user}) == [1]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +179,8 @@ def test_periods_need_times_of_their_own_kind() -> None:
         ({"user": ""}, "id that is empty"),
         ({"user": "\ud800"}, "id that is empty"),
         ({"user": float("nan")}, "id that is empty"),
+        ({"user": pd.NA}, "id that is empty"),
+        ({"user": (1, 2)}, "neither a text nor a number"),
         ({"user": {"id": 1}}, "neither a text nor a number"),
         ({"user": 1, "to": "soon"}, "neither a number nor an ISO date"),
         ({"user": 1, "to": ""}, "neither a number nor an ISO date"),

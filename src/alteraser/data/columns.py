@@ -2,47 +2,112 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
 import numpy as np
 import polars as pl
 
 from alteraser.errors import DataError
 
+# Compared without capitals and underscores; names that end in _id or Id are usual, too.
+_USUAL_NAMES = {
+    *("user", "userid", "uid", "customer", "member"),
+    *("item", "itemid", "iid", "product", "movie", "movieid"),
+    *("rating", "ratings", "score", "stars", "weight", "count", "plays"),
+    *("timestamp", "time", "timerank", "date", "datetime"),
+}
+
+
+def names_told(there: Iterable[object], wanted: Iterable[str]) -> str:
+    """The columns that are there, for a message; only how many if they could be ids of a file without a header."""
+    names = [str(name) for name in there]
+    known = {*wanted}
+    if any(name in known or _is_usual(name) for name in names):
+        return f"the columns are {', '.join(names)}"
+    return f"none of the {len(names)} columns has a usual name, so the data may lack a header"
+
+
+def _is_usual(name: str) -> bool:
+    return name.endswith(("_id", "Id")) or name.lower().replace("_", "") in _USUAL_NAMES
+
+
+def id_text(value: Any) -> str | None:
+    """The one text of an id, the same for 42, 42.0 and "42"; None for what is no id: null, NaN, an empty text.
+
+    Data and requests both pass through here: what is written in two ways must not become two people.
+    """
+    if isinstance(value, np.floating):
+        value = float(str(value))  # the shortest number that is this one in its own precision
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return str(value).lower()
+    differs = value != value
+    if value is None or differs is True or differs is value:  # pandas' NA gives itself, whatever it is asked
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            value = value.decode()
+    return str(value) or None
+
 
 def as_type(ids: pl.Series, wanted: pl.DataType) -> pl.Series:
     """The ids as another type, null where they would not come back as they were."""
     if ids.dtype.is_float():
-        whole = ids.cast(pl.Int64, strict=False)
-        fits = whole.cast(pl.Float64) == ids.cast(pl.Float64)
-        ids = whole if fits.all() else ids.cast(pl.String)
+        ids = _whole_or_texts(ids)
     cast = ids.cast(wanted, strict=False)
     return cast.to_frame("id").select(pl.when(cast.cast(ids.dtype, strict=False) == ids).then("id"))["id"]
 
 
 def checked_ids(ids: pl.Series, what: str) -> pl.Series:
-    """Ids as whole numbers or texts, none of them null; whole floats count as whole numbers."""
-    if ids.dtype.is_float():
-        ids = ids.fill_nan(None)
-        whole = ids.cast(pl.Int64, strict=False)
-        fits = (whole.cast(pl.Float64) == ids.cast(pl.Float64)) | ids.is_null()
-        ids = whole if fits.fill_null(value=False).all() else ids.cast(pl.String)
-    if ids.dtype == pl.Object:
-        texts = [None if value is None or value != value else str(value) for value in ids]
-        ids = pl.Series(texts, dtype=pl.String)
+    """Ids as whole numbers or texts, none of them null or empty; whole floats count as whole numbers."""
+    ids = plain_ids(ids, what)
     if (nulls := ids.null_count()) > 0:
         first = int(ids.is_null().arg_true()[0])
         raise DataError(
-            f"{nulls} of {len(ids)} {what} ids are null or NaN (the first in data row {first + 1}); every "
+            f"{nulls} of {len(ids)} {what} ids are null or NaN or empty (the first in data row {first + 1}); every "
             f"interaction needs one. Drop those rows or give them an id."
         )
+    return ids
+
+
+def plain_ids(ids: pl.Series, what: str) -> pl.Series:
+    """Ids as whole numbers or texts; null where there is none."""
+    if ids.dtype.is_float():
+        return _whole_or_texts(ids)
+    if ids.dtype == pl.Object:
+        return id_texts(ids)
     if ids.dtype.is_integer():
         whole = ids.cast(pl.Int64, strict=False)
-        return whole if whole.null_count() == 0 else ids.cast(pl.String)
+        return whole if whole.null_count() == ids.null_count() else ids.cast(pl.String)
     try:
-        return ids.cast(pl.String)
+        texts = ids.cast(pl.String)
     except pl.exceptions.PolarsError:
         raise DataError(
             f"The {what} ids are of type {ids.dtype}; whole numbers or texts are wanted. Convert the column."
         ) from None
+    # In a request an empty text means that nothing is asked for, so nobody could ask for such an id.
+    return texts.set(texts == "", None)
+
+
+def _whole_or_texts(numbers: pl.Series) -> pl.Series:
+    numbers = numbers.fill_nan(None)
+    whole = numbers.cast(pl.Int64, strict=False)
+    fits = (whole.cast(pl.Float64) == numbers.cast(pl.Float64)) | numbers.is_null()
+    if fits.fill_null(value=False).all():
+        return whole
+    if numbers.dtype != pl.Float64:
+        numbers = numbers.cast(pl.String).cast(pl.Float64)  # 1.1, not the 1.10000002 that it is in 32 bits
+    return id_texts(numbers)
+
+
+def id_texts(values: Iterable[Any]) -> pl.Series:
+    """The text of each id; null where there is none."""
+    return pl.Series([id_text(value) for value in values], dtype=pl.String)
 
 
 def checked_weights(weights: pl.Series) -> pl.Series:

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import polars as pl
 
+from alteraser.data.columns import id_text
 from alteraser.errors import RequestError
 
 CONDITIONS = ("user", "item", "start", "end")
@@ -51,7 +53,7 @@ def demands_of(request: Request | Mapping[str, Any], source: str, line: int) -> 
     given = _fields(request, source, line)
     if given["item"] is not None and given["items"] is not None:
         raise _wrong(source, line, "gives both item and items; one of them is wanted")
-    user = None if given["user"] is None else id_text(given["user"], source, line)
+    user = None if given["user"] is None else asked_id(given["user"], source, line)
     items = [given["item"]] if given["items"] is None else _listed(given["items"], source, line)
     start = _bound(given["start"], source, line, is_end=False)
     end = _bound(given["end"], source, line, is_end=True)
@@ -59,7 +61,7 @@ def demands_of(request: Request | Mapping[str, Any], source: str, line: int) -> 
     for item in items:
         if user is None and item is None:
             raise _wrong(source, line, "names neither a user nor an item; one of them is wanted")
-        yield user, None if item is None else id_text(item, source, line), start, end, source, line
+        yield user, None if item is None else asked_id(item, source, line), start, end, source, line
 
 
 def _fields(request: Request | Mapping[str, Any], source: str, line: int) -> dict[str, Any]:
@@ -93,19 +95,12 @@ def _listed(items: Any, source: str, line: int) -> Sequence[Any]:
     return listed
 
 
-def id_text(value: Any, source: str, line: int) -> str:
-    """An id as text, the same for 42, 42.0 and "42"."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, str):
-        if value and (value.isascii() or _encodable(value)):
-            return value
-    elif isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
-        return str(value)
+def asked_id(value: Any, source: str, line: int) -> str:
+    """The text of the id that is asked for."""
+    # A tuple or a list is more likely meant as several ids than as one.
+    text = id_text(value) if isinstance(value, str | int | float | bytes | UUID | np.generic) else None
+    if text is not None and (text.isascii() or _encodable(text)):
+        return text
     raise _wrong(source, line, "has an id that is empty, or neither a text nor a number")
 
 

@@ -7,6 +7,7 @@ from typing import Unpack
 
 import polars as pl
 
+from alteraser.data.columns import names_told, plain_ids
 from alteraser.data.frames import interactions, require_columns
 from alteraser.data.interactions import Interactions
 from alteraser.data.reading import Reading, ReadingOptions
@@ -66,34 +67,52 @@ def check_readable(path: Path) -> None:
 
 
 def _read_parquet(path: Path, reading: Reading) -> pl.DataFrame:
-    require_columns(list(pl.read_parquet_schema(path)), reading)
+    require_columns(list(_header(path, ".parquet")), reading)
     return pl.read_parquet(path, columns=list(dict.fromkeys(reading.columns.values())))
 
 
 def _read_text(path: Path, ending: str, reading: Reading) -> pl.DataFrame:
-    separator, quote = SEPARATORS[ending], None if ending == ".inter" else '"'
-    try:
-        header = pl.read_csv(
-            path, separator=separator, quote_char=quote, infer_schema=False, n_rows=0
-        ).columns
-    except pl.exceptions.NoDataError:
-        raise DataError(f"{path} is empty; a header and at least one row are wanted.") from None
-    # RecBole writes the type behind the name: user_id:token.
-    names = {name.rsplit(":", 1)[0] if ending == ".inter" else name: name for name in header}
+    names = _header(path, ending)
     if not set(reading.columns.values()) <= set(names):
-        whole = pl.read_csv(path, separator=separator, quote_char=quote, infer_schema=False)
-        _check_header(whole, path)
+        _check_header(_texts(path, ending), path)
         require_columns(list(names), reading)
-    wanted = {column: names[column] for column in reading.columns.values()}
-    table = pl.read_csv(
-        path, separator=separator, quote_char=quote, infer_schema=False, columns=list(wanted.values())
-    )
-    table = _without_blank_end(table.select(pl.col(there).alias(name) for name, there in wanted.items()))
+    table = _columns_of_text(path, ending, {column: names[column] for column in reading.columns.values()})
     typed = {reading.user: _ids(table[reading.user]), reading.item: _ids(table[reading.item])}
     for setting in ("weight", "rating"):
         if (column := reading.columns.get(setting)) is not None:
             typed[column] = _numbers(table[column], setting, path)
     return table.with_columns(**typed)
+
+
+def _header(path: Path, ending: str) -> dict[str, str]:
+    """The names of the columns and how the file writes them: RecBole has the type behind, as user_id:token."""
+    if ending in PARQUET:
+        return {name: name for name in pl.read_parquet_schema(path)}
+    try:
+        header = _texts(path, ending, n_rows=0).columns
+    except pl.exceptions.NoDataError:
+        raise DataError(f"{path} is empty; a header and at least one row are wanted.") from None
+    return {name.rsplit(":", 1)[0] if ending == ".inter" else name: name for name in header}
+
+
+def _columns_of_text(path: Path, ending: str, wanted: dict[str, str]) -> pl.DataFrame:
+    """The wanted columns under their own names, without blank lines at the end."""
+    table = _texts(path, ending, columns=list(wanted.values()))
+    return _without_blank_end(table.select(pl.col(there).alias(name) for name, there in wanted.items()))
+
+
+def _texts(
+    path: Path, ending: str, *, columns: list[str] | None = None, n_rows: int | None = None
+) -> pl.DataFrame:
+    quote = None if ending == ".inter" else '"'
+    return pl.read_csv(
+        path,
+        separator=SEPARATORS[ending],
+        quote_char=quote,
+        infer_schema=False,
+        columns=columns,
+        n_rows=n_rows,
+    )
 
 
 def _check_header(table: pl.DataFrame, path: Path) -> None:
@@ -133,29 +152,29 @@ def _numbers(texts: pl.Series, setting: str, path: Path) -> pl.Series:
 
 
 def read_ids(path: str | Path, column: str) -> pl.Series:
-    """One column of ids of a CSV, TSV or Parquet file, as text where the file is text."""
+    """One column of ids of any file that `read_interactions` reads, as whole numbers or texts."""
     path = Path(path)
     ending = readable_ending(path)
     if ending is None:
         raise DataError(f"{path} has an ending that is not known; wanted is one of {', '.join(READABLE)}.")
     check_readable(path)
     try:
+        names = _header(path, ending)
+        if column not in names:
+            raise ColumnError(
+                f"{path} has no column {column!r}; {names_told(names, [column])}. Give a header line with that name."
+            )
         if ending in PARQUET:
-            table = pl.read_parquet(path)
+            table = pl.read_parquet(path, columns=[column])
         else:
-            table = pl.read_csv(path, separator=SEPARATORS[ending], infer_schema=False)
+            table = _columns_of_text(path, ending, {column: names[column]})
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
         raise DataError(
             f"{path} could not be read as {ending} ({type(error).__name__}). Check that it is complete."
         ) from None
-    if column not in table.columns:
-        # The columns are not listed: a file without a header would show ids.
-        raise ColumnError(
-            f"{path} has no column {column!r} among its {table.width}. Give a header line with that name."
-        )
     if table.height == 0:
         raise DataError(f"{path} holds no ids, only a header; at least one row is wanted.")
-    return table[column]
+    return plain_ids(table[column], column.removesuffix("_id"))
 
 
 def write_interactions(data: Interactions, path: str | Path, *, force: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -11,6 +12,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from alteraser.data.columns import id_texts, names_told
 from alteraser.data.interactions import Interactions, Vocabulary
 from alteraser.data.reading import Reading, ReadingOptions
 from alteraser.errors import ColumnError, DataError, SettingError
@@ -68,6 +70,10 @@ def _from_matrix(matrix: Any, reading: Reading) -> Interactions:
             "apply to it. Give a frame with the columns instead."
         )
     entries = sp.coo_array(matrix)
+    if entries.ndim != 2:
+        raise DataError(
+            f"The sparse array has {entries.ndim} dimension(s); two are wanted, users as rows and items as columns."
+        )
     entries.sum_duplicates()
     entries.eliminate_zeros()
     n_users, n_items = entries.shape
@@ -94,6 +100,8 @@ def _table(frame: Any, reading: Reading) -> pl.DataFrame:
             f"The data is a {type(frame).__module__}.{type(frame).__name__}; a polars, pandas or pyarrow "
             f"frame or a scipy sparse matrix is wanted."
         ) from None
+    except nw.exceptions.DuplicateError:
+        raise ColumnError("Two columns of the frame have the same name; rename one or drop it.") from None
     require_columns(native.collect_schema().names(), reading)
     selected = native.select(*dict.fromkeys(reading.columns.values()))
     eager = selected.collect() if isinstance(selected, nw.LazyFrame) else selected
@@ -102,19 +110,21 @@ def _table(frame: Any, reading: Reading) -> pl.DataFrame:
 
 def _column(column: nw.Series[Any]) -> pl.Series:
     try:
-        return column.to_polars()
+        converted = column.to_polars()
     except Exception:
         # A pandas column of mixed types; pyarrow and polars each refuse it in their own way.
-        values = [None if value is None or value != value else str(value) for value in column.to_list()]
-        return pl.Series(column.name, values, dtype=pl.String)
+        return id_texts(column.to_list())
+    # UUIDs, bytes and tuples; what they turn into could not be told from data of that type, or not be compared.
+    objects = column.dtype == nw.Object and (converted.dtype == pl.Binary or converted.dtype.is_nested())
+    return id_texts(column.to_list()) if objects else converted
 
 
-def require_columns(there: list[str], reading: Reading) -> None:
+def require_columns(there: Sequence[object], reading: Reading) -> None:
     """Raise `ColumnError` if a column that the reading names is not among those that are there."""
     for setting, column in reading.columns.items():
         if column not in there:
             raise ColumnError(
-                f"There is no column {column!r} for the {setting}; the columns are {', '.join(there)}. "
+                f"There is no column {column!r} for the {setting}; {names_told(there, reading.columns.values())}. "
                 f"Name the right one with {setting}= (--{setting}-column)."
             )
 

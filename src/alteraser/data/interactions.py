@@ -200,7 +200,7 @@ class Interactions:
         weighted = "weight" in self.events.columns
         if self.merge == "sum":
             values = self.events["weight"].cast(pl.Float64).to_numpy() if weighted else np.ones(len(self))
-            return _sorted_csr(values, self.users, self.items, shape)
+            return _summed(_sorted_csr(values, self.users, self.items, shape))
         if not weighted:
             matrix = _sorted_csr(np.ones(len(self), np.float32), self.users, self.items, shape)
             matrix.data[:] = 1
@@ -291,6 +291,16 @@ def _sorted_csr(
 ) -> Any:
     matrix = sp.csr_array((values, (users, items)), shape=shape)  # sums repeated pairs
     matrix.sort_indices()
+    return matrix
+
+
+def _summed(matrix: Any) -> Any:
+    n_large = int((matrix.data > np.finfo(np.float32).max).sum())
+    if n_large > 0:
+        raise DataError(
+            f"The weights of {n_large} of {matrix.nnz} pairs sum to more than a 32-bit float holds. Give smaller "
+            f"weights, or merge repeated pairs with merge='max' (--merge max)."
+        )
     return matrix
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from alteraser.data.demands import CONDITIONS, Request, demand_frame, demands_of, id_text
+from alteraser.data.demands import CONDITIONS, Request, asked_id, demand_frame, demands_of
 from alteraser.data.interactions import Interactions
 from alteraser.errors import NothingRemains, RequestError, SettingError, UnknownInteractions
 
@@ -270,5 +270,5 @@ def _id_texts(ids: Ids) -> pl.Series:
     ):
         return ids.cast(pl.String)
     return pl.Series(
-        [id_text(value, "pairs", line) for line, value in enumerate(ids, start=1)], dtype=pl.String
+        [asked_id(value, "pairs", line) for line, value in enumerate(ids, start=1)], dtype=pl.String
     )
