@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from alteraser.cli import comparing, data, demo, forgetting, recommending, reproducing, training, tuning
+from alteraser.cli import (
+    comparing,
+    data,
+    demo,
+    forgetting,
+    recommending,
+    reproducing,
+    studying,
+    training,
+    tuning,
+)
 from alteraser.cli.interruption import Interrupted, interruptible
 from alteraser.cli.options import example
 from alteraser.cli.output import note
@@ -31,6 +41,7 @@ app.command("recommend", epilog=recommending.RECOMMEND_EXAMPLE)(recommending.rec
 app.command("similar", epilog=recommending.SIMILAR_EXAMPLE)(recommending.similar)
 app.command("compare", epilog=comparing.EXAMPLE)(comparing.compare)
 app.command("reproduce", epilog=reproducing.EXAMPLE)(reproducing.reproduce)
+app.command("study", epilog=studying.EXAMPLE)(studying.study)
 app.command("tune", epilog=tuning.EXAMPLE)(tuning.tune)
 
 

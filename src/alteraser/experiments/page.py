@@ -10,7 +10,7 @@ from pathlib import Path
 from alteraser.experiments.goals import goals_table
 from alteraser.experiments.methods import ORIGINAL
 from alteraser.experiments.store import Store
-from alteraser.experiments.tables import Record, grouped, statistics_table, tables, tuning_table
+from alteraser.experiments.tables import Record, grouped, statistics_table, study_table, tables, tuning_table
 from alteraser.report import plots
 
 INTRODUCTION = """# Results
@@ -50,6 +50,10 @@ def write_page(folder: Path, page: Path) -> None:
             parts.append(f"![{name}]({folder.name}/{file.name})\n")
         chosen = [record for rows in methods.values() for record in rows]
         parts += [f"### {table.title.split(' — ')[-1]}\n\n{table.markdown()}" for table in tables(chosen)]
+    parts += [
+        f"## Study: {t.title}\n\n{t.markdown()}"
+        for t in (study_table(r["study"], r["records"]) for _, r in store.all() if "study" in r)
+    ]
     parts += [f"## The search: {t.title}\n\n{t.markdown()}" for t in map(tuning_table, searches)]
     page.write_text("\n".join(parts), encoding="utf-8")
 

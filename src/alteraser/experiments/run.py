@@ -60,7 +60,7 @@ def run_case(
     wanted = [
         name for name in methods_of(case.regime) if methods is None or name in methods or name == RETRAIN
     ]
-    full, test, requests = _prepare(case, data)
+    full, test, requests = prepare(case, data)
     kind = ENMF if case.regime == "paper" else MF
     start = kind.sized_for(full, dim=settings.dim, objective=settings.objective(), rng=case.rng("original"))
     announce(ORIGINAL)
@@ -74,7 +74,7 @@ def run_case(
         if name == ORIGINAL:
             continue
         announce(name)
-        outcome, seconds[name] = _timed(
+        outcome, seconds[name] = timed(
             lambda name=name: METHODS[name].build(settings, case.regime, case.rng),  # type: ignore[misc]
             original,
             full,
@@ -87,12 +87,12 @@ def run_case(
     forget, remain = full.only(mask), full.without(mask)
     report = compare(models, remain=remain, test=test, forget=forget, reference=RETRAIN)
     return [
-        asdict(case) | {"method": name} | _figures(report, name) | _speed(name, seconds) | extra[name]
+        asdict(case) | {"method": name} | figures_of(report, name) | _speed(name, seconds) | extra[name]
         for name in models
     ]
 
 
-def _prepare(case: Case, data: Interactions) -> tuple[Interactions, Interactions, Requests]:
+def prepare(case: Case, data: Interactions) -> tuple[Interactions, Interactions, Requests]:
     """The full training data, the test data and the requests of the scenario."""
     train, test = holdout(data, fraction=0.2, rng=case.rng("split"))
     if case.scenario == "noise":
@@ -101,7 +101,7 @@ def _prepare(case: Case, data: Interactions) -> tuple[Interactions, Interactions
     return train, test, privacy_requests(train, n_users=N_FORGETTING, rng=case.rng("requests"))
 
 
-def _timed(
+def timed(
     build: Callable[[], Unlearner], original: Any, full: Interactions, requests: Requests
 ) -> tuple[Outcome[Any], float]:
     """The outcome and its seconds, the median of several where they are few; each time from the start."""
@@ -125,7 +125,9 @@ def _extra(outcome: Outcome[Any]) -> dict[str, Any]:
     }
 
 
-def _figures(report: Report, name: str) -> dict[str, Any]:
+def figures_of(report: Report, name: str) -> dict[str, Any]:
+    """What `compare` says of one model, by the names the results use."""
+
     def of(group: str) -> dict[str, Any]:
         figures = report.values[name][group]
         return {m: {str(k): v for k, v in figures[m].items()} for m in MEASURES if m in figures}
@@ -133,7 +135,7 @@ def _figures(report: Report, name: str) -> dict[str, Any]:
     return {
         "re_predict": report.re_predict[name],
         **of(FORGETTING),
-        "others": of(OTHERS),
+        "others": of(OTHERS) if OTHERS in report.n_users else {},
         "n_users": report.n_users,
         "loss": report.loss[name],
     }

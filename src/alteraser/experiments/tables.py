@@ -123,6 +123,24 @@ def paper() -> dict[str, Any]:
     return figures
 
 
+def study_table(study: str, records: list[Record]) -> Table:
+    """A row per record of a study: what was varied, then cost and quality."""
+    varied = {"sizes": ("size", "method"), "solvers": ("solver",)}[study]
+    figures = {
+        "Seconds": lambda r: f"{r['seconds']:.3f}",
+        "Passes": lambda r: str(r["passes"]),
+        "RBO@10": lambda r: f"{r['rbo']['10']:.4f}",
+        "RBO@50": lambda r: f"{r['rbo']['50']:.4f}",
+        "Re-predict": lambda r: f"{r['re_predict']:.4f}",
+        "Loss": lambda r: f"{r['loss']:.1f}",
+    }
+    rows = tuple(
+        (*(str(r[key]) for key in varied), *(figure(r) for figure in figures.values())) for r in records
+    )
+    heading = f"{records[0]['dataset']}, {records[0]['regime']} regime: {study}"
+    return Table(heading, (*(key.capitalize() for key in varied), *figures), rows)
+
+
 def statistics_table(data: Mapping[str, Record]) -> Table:
     """The size of each data set, in brackets the paper's."""
     published = paper()["datasets"]
