@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -123,7 +123,7 @@ def paper() -> dict[str, Any]:
     return figures
 
 
-def study_table(study: str, records: list[Record]) -> Table:
+def study_table(study: str, records: Sequence[Record]) -> Table:
     """A row per record of a study: what was varied, then cost and quality."""
     varied = {"sizes": ("size", "method"), "solvers": ("solver",)}[study]
     figures = {
