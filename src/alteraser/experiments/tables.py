@@ -126,7 +126,7 @@ def paper() -> dict[str, Any]:
 def study_table(study: str, records: Sequence[Record]) -> Table:
     """A row per record of a study: what was varied, then cost and quality."""
     varied = {"sizes": ("size", "method"), "solvers": ("solver",)}[study]
-    figures = {
+    figures: dict[str, Callable[[Record], str]] = {
         "Seconds": lambda r: f"{r['seconds']:.3f}",
         "Passes": lambda r: str(r["passes"]),
         "RBO@10": lambda r: f"{r['rbo']['10']:.4f}",
