@@ -28,10 +28,14 @@ from .models.checkpoint import save_model as save_model
 from .models.enmf import ENMF as ENMF
 from .models.mf import MF as MF
 from .models.objective import Objective as Objective
+from .optim.first_order import adahessian as adahessian
 from .optim.first_order import adamw as adamw
 from .optim.newton import Newton as Newton
 from .optim.newton import ah_newton as ah_newton
+from .optim.newton import gauss_newton as gauss_newton
 from .optim.newton import hf_newton as hf_newton
+from .optim.scipy import ScipyRows as ScipyRows
+from .optim.solvers import SOLVERS as SOLVERS
 from .sweep.accelerate import Anderson as Anderson
 from .train.adamw import AdamW as AdamW
 from .train.als import ALS as ALS

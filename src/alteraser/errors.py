@@ -12,6 +12,7 @@
     │   ├── ModelFileError        its files are damaged, incomplete or of an unknown version
     │   └── MismatchError         it does not belong to this data
     ├── SettingError            a setting out of its range
+    ├── MissingExtra            a package that is installed only on request is not there
     ├── OutputExists            writing would replace something
     └── WriteError              a file could not be written (disk full, no permission)
 
@@ -66,6 +67,10 @@ class MismatchError(ModelError):
 
 class SettingError(AlteraserError, ValueError):
     """A setting out of its range."""
+
+
+class MissingExtra(AlteraserError):
+    """A package that is installed only on request is not there."""
 
 
 class OutputExists(AlteraserError):

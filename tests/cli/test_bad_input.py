@@ -242,7 +242,7 @@ CASES = [
     case("remaining data in no format", FORGET.replace("rest.csv", "rest.txt"), ".csv or .parquet"),
     case("remaining data in the model", FORGET.replace("rest.csv", "out/rest.csv"), "--remaining lies in"),
     case("an unknown method", FORGET + " --method magic", "magic", "'alteraser', 'retrain', 'warm-start'"),
-    case("an unknown solver", FORGET + " --solver magic", "magic", "'ah-newton', 'hf-newton', 'adamw'"),
+    case("an unknown solver", FORGET + " --solver magic", "magic", "'ah-newton', 'hf-newton'", "'adamw'"),
     case("a solver for retraining", FORGET + " --method retrain --solver adamw", "--solver", "retrain"),
     case("a trainer for alteraser", FORGET + " --trainer adamw", "--trainer", "alteraser"),
     case("a negative limit, forgetting", FORGET + " --max-passes -1", "max_passes is -1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,10 +16,12 @@ from alteraser.data.requests import Requests
 from alteraser.errors import MismatchError, NothingRemains, UnknownInteractions
 from alteraser.models.objective import Objective
 from alteraser.optim.damping import LevenbergMarquardt
-from alteraser.optim.first_order import AdamWSteps
+from alteraser.optim.first_order import Descent, adahessian
 from alteraser.optim.linear import Cholesky
-from alteraser.optim.newton import Newton, ah_newton, hf_newton
+from alteraser.optim.newton import Newton, ah_newton, gauss_newton, hf_newton
+from alteraser.optim.scipy import bfgs, trust_ncg
 from alteraser.optim.search import Backtracking
+from alteraser.optim.solvers import SOLVERS
 from alteraser.train.adamw import AdamW
 from alteraser.train.als import ALS
 from alteraser.train.fit import fit
@@ -35,10 +38,14 @@ SHORT = AdamW(learning_rate=0.02, max_epochs=40, batch_users=6)
 ERASERS: dict[str, Callable[[], Unlearner]] = {
     "alteraser-ah": lambda: AltEraser(solver=ah_newton),
     "alteraser-hf": lambda: AltEraser(solver=hf_newton, max_passes=3),
+    "alteraser-gauss": lambda: AltEraser(solver=gauss_newton, max_passes=3),
+    "alteraser-bfgs": lambda: AltEraser(solver=bfgs, max_passes=1),
+    "alteraser-trust": lambda: AltEraser(solver=trust_ncg, max_passes=1),
     "alteraser-damped": lambda: AltEraser(
         solver=Newton(Cholesky(), Backtracking(), LevenbergMarquardt()), max_passes=3
     ),
-    "alteraser-adamw": lambda: AltEraser(solver=AdamWSteps(max_steps=60), max_passes=2),
+    "alteraser-adamw": lambda: AltEraser(solver=Descent(max_steps=60), max_passes=2),
+    "alteraser-adahessian": lambda: AltEraser(solver=replace(adahessian, max_steps=60), max_passes=2),
     "alteraser-others": lambda: AltEraser(solve_others=True),
 }
 UNLEARNERS: dict[str, Callable[[], Unlearner]] = {
@@ -162,6 +169,25 @@ def test_erasing_lowers_the_loss_on_what_remains(
     losses = [cost.loss_before, *cost.losses]
     assert all(after <= before * (1 + 1e-6) for before, after in pairwise(losses))
     assert cost.loss_after < cost.loss_before
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_solver_forgets_what_the_exact_one_forgets(
+    name: str, full: Interactions, originals: dict[bool, Any]
+) -> None:
+    exact, found = (
+        AltEraser(solver=solver, max_passes=2, acceleration=None).forget(originals[True], full, REQUESTS)
+        for solver in (ah_newton, SOLVERS[name])
+    )
+    fall = exact.cost.loss_before - exact.cost.loss_after
+    assert abs(found.cost.loss_after - exact.cost.loss_after) < 0.01 * fall
+    gone = forgotten(full)
+    pairs = full.users[gone], full.items[gone]
+    before, after = (model.pair_scores(*pairs).mean() for model in (originals[True], found.model))
+    assert after < 0.75 * before
+    torch.testing.assert_close(
+        found.model.pair_scores(*pairs), exact.model.pair_scores(*pairs), rtol=0, atol=0.01
+    )
 
 
 @every_unlearner

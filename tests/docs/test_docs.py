@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from alteraser.cli.main import main
+from alteraser.optim.solvers import SOLVERS
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +40,11 @@ def test_the_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_page_of_commands_is_what_the_command_says() -> None:
     page = runpy.run_path(str(ROOT / "docs" / "commands.py"))["page"]()
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page, "run `make docs`"
+
+
+def test_every_solver_is_described() -> None:
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE) == list(SOLVERS)
 
 
 def test_every_link_between_documents_leads_somewhere() -> None:

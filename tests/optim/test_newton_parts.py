@@ -47,7 +47,7 @@ def test_directions_solve_the_damped_equations(linear: Linear, tolerance: float,
     problem = positive_quadratic()
     x = torch.ones(4, 5, dtype=torch.float64)
     here = problem.expand(x)
-    found = linear.direction(problem, x, here, torch.full((4,), damping, dtype=torch.float64))
+    found = linear.direction(here, torch.full((4,), damping, dtype=torch.float64))
     for row in range(4):
         matrix = problem.hessians[row].numpy() + damping * np.eye(5)
         gradient = here.gradient[row].numpy()
@@ -60,7 +60,7 @@ def test_a_row_of_negative_curvature_still_descends_and_spares_its_neighbour(lin
     hessians = torch.stack([-torch.eye(2), 2 * torch.eye(2)]).double()
     problem = Quadratic(hessians, torch.tensor([[1.0, 2.0], [4.0, 0.0]], dtype=torch.float64))
     x = torch.zeros(2, 2, dtype=torch.float64)
-    found = linear.direction(problem, x, problem.expand(x), torch.zeros(2, dtype=torch.float64))
+    found = linear.direction(problem.expand(x), torch.zeros(2, dtype=torch.float64))
     torch.testing.assert_close(found, torch.tensor([[-1.0, -2.0], [-2.0, 0.0]], dtype=torch.float64))
 
 
@@ -71,7 +71,7 @@ def test_cg_keeps_what_it_found_before_meeting_negative_curvature() -> None:
     )
     x = torch.zeros(1, 2, dtype=torch.float64)
     here = problem.expand(x)
-    found = CG().direction(problem, x, here, torch.zeros(1, dtype=torch.float64))
+    found = CG().direction(here, torch.zeros(1, dtype=torch.float64))
     # One step along −g, of length gᵀg / gᵀHg; the next search direction has negative curvature.
     g = np.array([3.0, 0.1])
     np.testing.assert_allclose(found[0].numpy(), -g * (g @ g) / (9 - 0.5 * 0.01), rtol=1e-12)
@@ -81,7 +81,7 @@ def test_cg_needs_no_more_products_than_it_is_allowed() -> None:
     problem = positive_quadratic()
     x = torch.ones(4, 5, dtype=torch.float64)
     here = problem.expand(x)
-    found = CG(max_products=1).direction(problem, x, here, torch.zeros(4, dtype=torch.float64))
+    found = CG(max_products=1).direction(here, torch.zeros(4, dtype=torch.float64))
     g, h = here.gradient.numpy(), problem.hessians.numpy()
     for row in range(4):
         length = g[row] @ g[row] / (g[row] @ h[row] @ g[row])
@@ -92,7 +92,7 @@ def test_cg_of_a_zero_gradient_is_zero() -> None:
     problem = positive_quadratic()
     problem.gradients = torch.zeros(4, 5, dtype=torch.float64)
     x = torch.zeros(4, 5, dtype=torch.float64)
-    found = CG().direction(problem, x, problem.expand(x), torch.zeros(4, dtype=torch.float64))
+    found = CG().direction(problem.expand(x), torch.zeros(4, dtype=torch.float64))
     assert (found == 0).all()
 
 

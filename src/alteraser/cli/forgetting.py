@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from rich.console import Console
@@ -33,7 +33,19 @@ EXAMPLE = example(
     "alteraser forget model ratings.parquet --requests requests.csv \\",
     "  --out model2 --remaining rest.parquet",
 )
-SolverName = Literal["ah-newton", "hf-newton", "adamw"]
+SolverName = Literal[
+    "ah-newton",
+    "hf-newton",
+    "gauss-newton",
+    "newton-cg",
+    "trust-ncg",
+    "trust-krylov",
+    "bfgs",
+    "l-bfgs",
+    "cg",
+    "adahessian",
+    "adamw",
+]
 MethodName = Literal["alteraser", "retrain", "warm-start"]
 
 
@@ -54,7 +66,12 @@ def forget(
     ] = None,
     method: Annotated[MethodName, typer.Option(help="How to forget.")] = "alteraser",
     solver: Annotated[
-        SolverName | None, typer.Option(help="alteraser: how rows are solved.", show_default="ah-newton")
+        SolverName | None,
+        typer.Option(
+            metavar="SOLVER",
+            help=f"alteraser: how rows are solved: {', '.join(get_args(SolverName))}.",
+            show_default="ah-newton",
+        ),
     ] = None,
     trainer: Annotated[
         TrainerName | None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from alteraser.data.interactions import CSR
 from alteraser.errors import ModelError
 from alteraser.kernels.entries import entry_scores, entry_sums
 from alteraser.kernels.rows import solve_rows
-from alteraser.optim.problem import RowProblem
+from alteraser.optim.problem import Expansion, RowProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,7 @@ class RidgeRows(RowProblem):
     Σ_c w_c (1 − y·x_c)² − m_r m_c (y·x_c)²  over the row's entries,  + m_r yᵀ·gram·y + l2_r ‖y‖²
     """
 
+    quadratic: ClassVar[bool] = True
     side: RidgeSide
     rows: NDArray[np.int64]
 
@@ -68,19 +70,24 @@ class RidgeRows(RowProblem):
 
     def hessian(self, x: Tensor) -> Tensor:
         """2A of each row, whatever x is."""
-        side, (_, lift, owner) = self.side, self._entries
-        rows = torch.from_numpy(self.rows)
-        vectors = side.fixed[self._columns]
-        matrix = side.missing_row[rows, None, None] * side.gram + side.l2[rows, None, None] * torch.eye(
-            x.shape[1], dtype=x.dtype
-        )
-        for start in range(
-            0, len(owner), 4096
-        ):  # outer products of a slice of entries at a time: d² numbers each
-            part = slice(start, start + 4096)
-            outer = (lift[part, None] * vectors[part])[:, :, None] * vectors[part][:, None, :]
-            matrix = matrix.index_add(0, owner[part], outer)
-        return 2 * matrix
+        side, (_, lift, _) = self.side, self._entries
+        rows, identity = torch.from_numpy(self.rows), torch.eye(x.shape[1], dtype=x.dtype)
+        matrix = side.missing_row[rows, None, None] * side.gram + side.l2[rows, None, None] * identity
+        for place, (first, last) in enumerate(pairwise(self._first.tolist())):
+            vectors = side.fixed[self._columns[first:last]]
+            matrix[place].addmm_(vectors.T, lift[first:last, None] * vectors)
+        return matrix.mul_(2)
+
+    def expand_gauss_newton(self, x: Tensor) -> Expansion:
+        """The expansion itself. Value: weighted squares over all columns, of scores that are linear in the row,
+
+        so that 2JᵀWJ = 2 Σ_c lift_c x_c x_cᵀ + 2 m_r·gram + 2 l2_r·I is no approximation of the Hessian here.
+        """
+        return self.expand(x)
+
+    def alone(self, place: int, x: Tensor) -> RidgeRows:
+        del x
+        return RidgeRows(self.side, self.rows[place : place + 1])
 
     def minimum(self) -> Tensor:
         """A⁻¹ Σ_c w_c x_c of each row by the fused kernel; rows it cannot factorise again in double precision."""

@@ -16,6 +16,7 @@ class Status(Enum):
 
     CONVERGED = "converged"
     MAX_STEPS = "max_steps"
+    STALLED = "stalled"  # not converged, and the method says that it gets no further
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +30,15 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Where a step led, what the solver wants to remember, and whether it is there."""
+    """Where a step led, what the solver wants to remember, and how it ended, if it did.
+
+    A method that brings its own loop answers with one step; `steps` says how many of its own that was.
+    """
 
     x: Tensor
     memory: Any
-    converged: bool
+    status: Status | None
+    steps: int = 1
 
 
 class Solver(Protocol):
@@ -49,10 +54,10 @@ class Solver(Protocol):
 
 def minimize(problem: RowProblem, start: Tensor, *, solver: Solver) -> Solution:
     """The block's minimum as far as the solver gets within its own `max_steps`."""
-    x, memory = start, None
-    for steps in range(1, solver.max_steps + 1):
+    x, memory, steps = start, None, 0
+    while steps < solver.max_steps:
         step = solver.step(problem, x, memory)
-        x, memory = step.x, step.memory
-        if step.converged:
-            return Solution(x, Status.CONVERGED, steps)
-    return Solution(x, Status.MAX_STEPS, solver.max_steps)
+        x, memory, steps = step.x, step.memory, steps + step.steps
+        if step.status is not None:
+            return Solution(x, step.status, steps)
+    return Solution(x, Status.MAX_STEPS, steps)

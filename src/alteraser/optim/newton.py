@@ -1,4 +1,4 @@
-"""Newton's method on a block of rows, assembled from a linear solver, a search and a damping."""
+"""Newton's method on a block of rows, assembled from a curvature, a linear solver, a search and a damping."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from alteraser.optim.curvature import Curvature, GaussNewton, Hessian
 from alteraser.optim.damping import Damping, LevenbergMarquardt, Undamped
 from alteraser.optim.linear import CG, Cholesky, Linear
-from alteraser.optim.minimize import Step
+from alteraser.optim.minimize import Status, Step
 from alteraser.optim.problem import RowProblem
 from alteraser.optim.search import Backtracking, FullStep, Search
 
@@ -22,17 +23,19 @@ class Newton:
     linear: Linear
     search: Search
     damping: Damping = Undamped()
+    curvature: Curvature = Hessian()
     tolerance: float = 1e-10
     max_steps: int = 20
 
     def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
         # A full, undamped step on a quadratic is its minimum, which the problem may know without a stored Hessian.
-        plain = (self.linear, self.search, self.damping) == (Cholesky(), FullStep(), Undamped())
+        parts = (self.linear, self.search, self.damping, self.curvature)
+        plain = parts == (Cholesky(), FullStep(), Undamped(), Hessian())
         if plain and (exact := problem.minimum()) is not None:
-            return Step(exact, memory, converged=True)
-        here = problem.expand(x)
+            return Step(exact, memory, Status.CONVERGED)
+        here = self.curvature.expand(problem, x)
         damping = self.damping.first(here) if memory is None else memory
-        direction = self.linear.direction(problem, x, here, damping)
+        direction = self.linear.direction(here, damping)
         predicted = -(here.gradient * direction).sum(1) / 2
         length = self.search.length(problem, x, here, direction)
         reached = x + length[:, None] * direction
@@ -43,8 +46,9 @@ class Newton:
             damping, predicted=predicted, actual=torch.where(visible, actual, predicted)
         )
         promised = predicted <= self.tolerance * (1 + here.value.abs())
-        return Step(reached, damping, converged=bool(promised.all()))
+        return Step(reached, damping, Status.CONVERGED if bool(promised.all()) else None)
 
 
 ah_newton = Newton(linear=Cholesky(), search=FullStep())
 hf_newton = Newton(linear=CG(), search=Backtracking(), damping=LevenbergMarquardt())
+gauss_newton = Newton(linear=Cholesky(), search=Backtracking(), curvature=GaussNewton())
