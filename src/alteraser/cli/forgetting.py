@@ -68,14 +68,14 @@ def forget(
         int | None,
         typer.Option(
             help="At most so many passes over all rows, or epochs.",
-            show_default="alteraser 16, else as the model was trained",
+            show_default="alteraser its own, else as the model was trained",
         ),
     ] = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
             help="Stop when the loss falls by less than this share.",
-            show_default="alteraser 1e-4, else as the model was trained",
+            show_default="alteraser its own, else as the model was trained",
         ),
     ] = None,
     learning_rate: Annotated[
