@@ -48,7 +48,7 @@ def _section(path: str, command: Any) -> str:
     ]
     lines += ["| | | default |", "| --- | --- | --- |"]
     lines += [f"| `{p.metavar or p.name.upper()}` | {p.help} | required |" for p in arguments]
-    lines += [f"| `{', '.join(p.opts)}` | {p.help} | {_default(p)} |" for p in options]
+    lines += [f"| `{', '.join([*p.opts, *p.secondary_opts])}` | {p.help} | {_default(p)} |" for p in options]
     return "\n".join(lines) + "\n"
 
 

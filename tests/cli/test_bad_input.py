@@ -117,6 +117,13 @@ CASES = [
     case("an unknown way to merge", "data describe plain.csv --merge mean", "mean", "'max', 'sum', 'last'"),
     case("last without times", "train small.csv --merge last --out out", "time", small_csv=HEADER + DATA),
     # training
+    case(
+        "more dimensions than memory",
+        "train small.csv --dim 2000000 --out out",
+        "not enough memory",
+        "--dim",
+        small_csv=HEADER + DATA,
+    ),
     case("dim 0", "train plain.csv --dim 0 --out out", "dim is 0"),
     case("dim that is no number", "train plain.csv --dim many --out out", "--dim", "integer"),
     case("l2 0", "train plain.csv --l2 0 --out out", "l2 is 0", "above 0"),
@@ -151,6 +158,11 @@ CASES = [
     ),
     case(
         "a fraction NaN", "data split plain.csv --fraction nan --train a.csv --test b.csv", "fraction is nan"
+    ),
+    case(
+        "a fraction of the last",
+        "data split data.csv --time-column day --how last --fraction 7 --train a.csv --test b.csv",
+        "--fraction is a setting of",
     ),
     case("one file for two parts", "data split plain.csv --train a.csv --test ./a.csv", "same file"),
     case(
@@ -245,6 +257,18 @@ CASES = [
     case("an unknown solver", FORGET + " --solver magic", "magic", "'ah-newton', 'hf-newton'", "'adamw'"),
     case("a solver for retraining", FORGET + " --method retrain --solver adamw", "--solver", "retrain"),
     case("a trainer for alteraser", FORGET + " --trainer adamw", "--trainer", "alteraser"),
+    case("a learning rate for alteraser", FORGET + " --learning-rate 0.1", "--learning-rate", "alteraser"),
+    case(
+        "a learning rate for als, retraining",
+        FORGET + " --method retrain --learning-rate 0.1",
+        "--learning-rate is a setting of adamw",
+    ),
+    case(
+        "h with adamw, retraining",
+        FORGET + " --method retrain --trainer adamw --solve-h",
+        "--solve-h is a setting of als",
+    ),
+    case("a negative limit, retraining", FORGET + " --method retrain --max-passes -1", "max_passes is -1"),
     case("a negative limit, forgetting", FORGET + " --max-passes -1", "max_passes is -1"),
     case("a negative tolerance, forgetting", FORGET + " --tolerance -1", "tolerance"),
     case("an unknown way with missing ones", FORGET + " --missing maybe", "maybe", "'error', 'ignore'"),
@@ -319,6 +343,7 @@ CASES = [
         "The model a knows",
         data_csv=HEADER + DATA,
     ),
+    case("less data than the models'", COMPARE, "None of the models", "--data", data_csv="one less"),
     case(
         "test data of other models",
         COMPARE + " --test test.csv",
@@ -385,6 +410,8 @@ def spoil(name: str, content: str | bytes | None) -> None:
         Path(name).unlink()
     elif content == "nan":
         pl.DataFrame({"user_id": [1, 2], "item_id": [1.0, float("nan")]}).write_parquet(name)
+    elif content == "one less":
+        pl.read_csv("data.csv", infer_schema=False)[:-1].write_csv("data.csv")
     elif content == "half":
         table = pl.read_csv("data.csv", infer_schema=False)
         table.head(len(table) // 2).write_csv("data.csv")

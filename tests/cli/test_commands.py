@@ -212,6 +212,54 @@ def test_compare_and_its_page(run: Any, workspace: Path, models: Path, tmp_path:
     assert "Mean score of the forgotten pairs" in run(*compare).out
 
 
+def test_compare_says_of_a_model_that_it_is_further_down_a_chain(
+    run: Any, ok: Ok, workspace: Path, models: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "more.csv").write_text("user\nperson-009@mail.example\n")
+    further = ("forget", models / "unlearned", models / "rest.parquet", "--requests", tmp_path / "more.csv")
+    ok(*further, "--out", tmp_path / "further")
+    compare = ("compare", "--data", workspace / "data.csv", "--requests", workspace / "requests.csv")
+    known, strange = f"original={workspace / 'model'}", f"further={tmp_path / 'further'}"
+    ran = run(*compare, "--model", known, "--model", strange)
+    assert ran.code == 0
+    assert ran.err.startswith("The model further was trained neither on this data nor")
+    assert ran.err.count("\n") == 1
+
+
+def test_what_a_user_rated_low_or_without_a_weight_is_excluded(
+    ok: Ok, workspace: Path, tmp_path: Path
+) -> None:
+    """How confident or how late an interaction was is of no matter for leaving out what the user has."""
+    user, model = "person-001@mail.example", tmp_path / "model"
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    options = (*columns, "--weight-column", "rating", "--min-rating", 4, "--merge", "last")
+    ok("train", workspace / "data.csv", *options, "--dim", 2, "--max-passes", 2, "--out", model)
+    data = pl.read_csv(workspace / "data.csv")
+    own = data.filter(pl.col("member") == user)
+    assert (own["rating"] < 4).any()
+    data.select("member", "product").write_csv(tmp_path / "pairs.csv")
+    for exclude in (workspace / "data.csv", tmp_path / "pairs.csv"):
+        listed = ok("recommend", model, "--user", user, "-k", 99, "--exclude", exclude)["recommendations"]
+        assert listed
+        assert not set(own["product"]) & {each["item_id"] for each in listed}
+
+
+def test_a_test_part_needs_neither_weights_nor_times(ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    options = (*columns, "--weight-column", "rating", "--merge", "last")
+    ok("train", workspace / "data.csv", *options, "--dim", 2, "--max-passes", 2, "--out", tmp_path / "model")
+    (tmp_path / "test.csv").write_text("member,product\nperson-001@mail.example,Thing 09\n")
+    compare = ("compare", "--data", workspace / "data.csv", "--requests", workspace / "requests.csv")
+    report = ok(*compare, "--model", f"a={tmp_path / 'model'}", "--test", tmp_path / "test.csv", *options)
+    assert "recall" in report["models"]["a"]["forgetting"]
+
+
+def test_more_items_than_there_are_can_be_asked_for(ok: Ok, workspace: Path) -> None:
+    for command in (("recommend", "--user", "person-003@mail.example"), ("similar", "--item", "Thing 05")):
+        verb, *options = command
+        assert len(ok(verb, workspace / "model", *options, "-k", 10**12).popitem()[1]) in (24, 25)
+
+
 def test_names_with_markup_are_shown_as_they_are(run: Any, workspace: Path, tmp_path: Path) -> None:
     """Brackets are no markup of the terminal, a dollar no formula of a plot, <b> no element of a page."""
     table = pl.read_csv(workspace / "plain.csv").with_columns(

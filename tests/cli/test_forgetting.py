@@ -259,6 +259,113 @@ def test_the_model_remembers_how_a_named_data_set_was_read(ok: Ok, tmp_path: Pat
     )
 
 
+def test_a_retraining_does_not_start_where_the_original_did(ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    """With no pass made a model is its first random rows; those of one seed must not be the same twice."""
+    untrained = ("--max-passes", 0, "--seed", 3)
+    data, requests = workspace / "plain.csv", tmp_path / "r.csv"
+    ok("train", data, "--dim", 4, *untrained, "--out", tmp_path / "model")
+    again = (*untrained, "--method", "retrain")
+    requests.write_text("user\nperson-005@mail.example\n")
+    ok("forget", tmp_path / "model", data, "--requests", requests, *again, "--out", tmp_path / "model2")
+    left = pl.read_csv(data).filter(~pl.col("user_id").str.starts_with("person-005"))
+    left.write_csv(tmp_path / "left.csv")
+    requests.write_text("user\nperson-006@mail.example\n")
+    arguments = ("forget", tmp_path / "model2", tmp_path / "left.csv", "--requests", requests, *again)
+    ok(*arguments, "--out", tmp_path / "model3")
+    starts = [parameters(tmp_path / name)["users"] for name in ("model", "model2", "model3")]
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        kept = (starts[first] != 0).any(1) & (starts[second] != 0).any(1)
+        assert kept.sum() >= 38
+        assert not (starts[first][kept] == starts[second][kept]).any()
+
+
+def test_a_chain_goes_on_from_the_core_of_the_users_own_store(
+    run: Any, ok: Ok, workspace: Path, tmp_path: Path
+) -> None:
+    """The store shrinks by what was forgotten and is never cut: nobody leaves the core for another's deletion."""
+    whole = pl.read_csv(workspace / "plain.csv")
+    core = int(whole.group_by("user_id").len()["len"].sort()[4])
+    store, requests = tmp_path / "store.csv", tmp_path / "r.csv"
+    whole.write_csv(store)
+    options = ("--min-interactions", core, "--dim", 3, "--max-passes", 3)
+    trained = ok("train", store, *options, "--out", tmp_path / "model0")
+    assert trained["users"] < 40
+    left = trained["interactions"]
+    for number, item in enumerate(("Thing 05", "Thing 06", "Thing 07")):
+        requests.write_text(f"item\n{item}\n")
+        arguments = ("forget", tmp_path / f"model{number}", store, "--requests", requests)
+        result = ok(*arguments, "--out", tmp_path / f"model{number + 1}")
+        left -= result["forgotten"]["interactions"]
+        assert result["remaining_interactions"] == left
+        named = (
+            "--model",
+            f"a={tmp_path / f'model{number}'}",
+            "--model",
+            f"b={tmp_path / f'model{number + 1}'}",
+        )
+        ran = run("compare", "--data", store, "--requests", requests, *named)
+        assert (ran.code, ran.err) == (0, "")
+        if number == 0:  # also without the model that came before
+            ok("compare", "--data", store, "--requests", requests, *named[2:])
+        whole = whole.filter(pl.col("item_id") != item)
+        whole.write_csv(store)
+    # It is still the model's own data that is wanted.
+    whole.filter(pl.col("item_id") != "Thing 08").write_csv(store)
+    requests.write_text("item\nThing 09\n")
+    refused = run("forget", tmp_path / "model3", store, "--requests", requests, "--out", tmp_path / "model4")
+    assert refused.code == 2
+    assert "not what this model was trained on" in refused.err
+
+
+def test_a_model_remembers_how_it_was_trained(ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    data, requests, model = workspace / "plain.csv", tmp_path / "r.csv", tmp_path / "model"
+    requests.write_text("user\nperson-005@mail.example\n")
+    adamw = ("--trainer", "adamw", "--learning-rate", 0.03, "--max-passes", 3, "--tolerance", 0.5)
+    ok("train", data, "--dim", 3, *adamw, "--out", model)
+    record = manifest(model)["training"]
+    settings = {"learning_rate": 0.03, "max_passes": 3, "tolerance": 0.5, "batch_users": 256}
+    assert record == {"trainer": "adamw", **settings}
+
+    def forgotten(name: str, *options: object) -> Any:
+        arguments = ("forget", model, data, "--requests", requests, *options, "--out", tmp_path / name)
+        return ok(*arguments)["cost"]["passes"]
+
+    retrain = ("--method", "retrain")
+    assert forgotten("again", *retrain) == 3
+    forgotten("spelt out", *retrain, *adamw)
+    assert same(tmp_path / "again", tmp_path / "spelt out")
+    forgotten("faster", *retrain, "--learning-rate", 0.1)
+    assert not same(tmp_path / "again", tmp_path / "faster")
+    assert manifest(tmp_path / "faster")["training"] == record | {"learning_rate": 0.1}
+    assert forgotten("warm", "--method", "warm-start", "--max-passes", 2) == 2
+    assert forgotten("alternating", *retrain, "--trainer", "als", "--max-passes", 4, "--tolerance", 0) == 4
+    als = {"trainer": "als", "max_passes": 4, "tolerance": 0.0, "solve_h": False}
+    assert manifest(tmp_path / "alternating")["training"] == als
+    # Only a model that was trained anew was trained in another way than the original.
+    forgotten("unlearned")
+    for name in ("again", "warm", "unlearned"):
+        assert manifest(tmp_path / name)["training"] == record
+
+
+def test_h_is_solved_where_that_is_asked_for_or_was_done(ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    data, requests, model = workspace / "plain.csv", tmp_path / "r.csv", tmp_path / "model"
+    requests.write_text("user\nperson-005@mail.example\n")
+    ok("train", data, "--dim", 3, "--max-passes", 4, "--solve-h", "--out", model)
+    assert manifest(model)["training"]["solve_h"] is True
+    moved = {}
+    for name, options in {
+        "kept": (),
+        "solved": ("--solve-h",),
+        "retrained": ("--method", "retrain"),
+        "retrained, h fixed": ("--method", "retrain", "--no-solve-h"),
+    }.items():
+        out = tmp_path / name
+        ok("forget", model, data, "--requests", requests, *options, "--out", out)
+        start = parameters(model)["h"] if "retrained" not in name else torch.ones(3)
+        moved[name] = not torch.allclose(parameters(out)["h"], start, atol=1e-6)
+    assert moved == {"kept": False, "solved": True, "retrained": True, "retrained, h fixed": False}
+
+
 def test_a_model_can_be_replaced_in_its_place(ok: Ok, workspace: Path, tmp_path: Path) -> None:
     out = tmp_path / "model2"
     ok(*forget(workspace, out, "--max-passes", 0))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import alteraser as ae
+from alteraser import errors
 from alteraser.cli.main import main
 from alteraser.optim.solvers import SOLVERS
 
@@ -21,11 +23,24 @@ def blocks(language: str) -> list[str]:
     )
 
 
-def test_the_readme_example_in_python_runs_and_forgets(tmp_path: Path) -> None:
+def test_the_readme_example_in_python_runs_and_forgets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "example.py").write_text(blocks("python")[0], encoding="utf-8")
     after = runpy.run_path(str(tmp_path / "example.py"))
     scores = after["report"].re_predict
     assert abs(scores["unlearned"] - scores["retrained"]) < 0.1 * (scores["original"] - scores["retrained"])
+    # What it wrote belongs together, and serves the command as well.
+    stored = ae.load_model("model2")
+    stored.aligned(ae.read_interactions("remaining.parquet", reading=stored.reading))
+
+
+def test_every_error_can_be_caught_by_a_public_name() -> None:
+    named = {name for name, each in vars(errors).items() if isinstance(each, type)}
+    assert named <= set(dir(ae))
+    for name in dir(ae):
+        assert getattr(ae, name) is not None
 
 
 def test_the_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

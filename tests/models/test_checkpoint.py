@@ -18,6 +18,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from alteraser.data.files import read_interactions, write_interactions
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
 from alteraser.data.reading import Reading
@@ -30,6 +31,7 @@ from alteraser.unlearn.alteraser import AltEraser
 FILES = ("parameters.safetensors", "users.parquet", "items.parquet", "manifest.json")
 READING = Reading(user="who", item="what", min_interactions=2)
 ERASED = (Batch("ab" * 32, 3),)
+TRAINING = {"trainer": "als", "max_passes": 7, "tolerance": 1e-5, "solve_h": True}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,8 @@ def data(random_data: Any) -> Interactions:
 
 @pytest.fixture(scope="module")
 def stored(data: Interactions, small_model: Any) -> StoredModel:
-    return StoredModel.of(small_model(data, enmf=True), data, reading=READING, erased=ERASED)
+    model = small_model(data, enmf=True)
+    return StoredModel.of(model, data, reading=READING, erased=ERASED, training=TRAINING)
 
 
 @pytest.fixture
@@ -68,7 +71,8 @@ def test_what_was_written_comes_back(
 ) -> None:
     objective = Objective(w0=0.25, l2=1e-5, l2_scaling=0.5, item_popularity=0.1, mean_item_count=5.5)
     model = small_model(data, dim=7, enmf=enmf, dtype=dtype, objective=objective, seed=seed)
-    save_model(StoredModel.of(model, data, reading=READING, erased=ERASED), tmp_path / "model")
+    stored = StoredModel.of(model, data, reading=READING, erased=ERASED, training=TRAINING if enmf else None)
+    save_model(stored, tmp_path / "model")
     back = load_model(tmp_path / "model")
     assert type(back.model) is type(model)
     assert back.model.objective == objective
@@ -81,6 +85,7 @@ def test_what_was_written_comes_back(
     assert back.item_vocabulary.ids.to_list() == data.item_vocabulary.ids.to_list()
     assert back.reading == READING
     assert back.erased == ERASED
+    assert back.training == (TRAINING if enmf else None)
     assert back.data_digest == data.digest()
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == sorted(FILES)
 
@@ -176,6 +181,9 @@ def test_a_file_of_another_model_is_noticed(
         {"data": {"sha256": "0", "reading": {"surprise": 1}}},
         {"requests": [{}]},
         {"requests": 1},
+        {"training": 1},
+        {"training": ["als"]},
+        {"training": {"trainer": ["als"]}},
     ],
     ids=str,
 )
@@ -349,6 +357,25 @@ def test_the_data_of_a_model_is_known_in_any_order(
     for own, wanted in ((again.users, data.users), (again.items, data.items)):
         assert sorted(own.tolist()) == sorted(wanted.tolist())
     assert back.model.loss(again) == pytest.approx(stored.model.loss(data), rel=1e-12)
+
+
+def test_unless_told_otherwise_the_data_is_read_as_it_is_written(
+    data: Interactions, small_model: Any, tmp_path: Path
+) -> None:
+    save_model(StoredModel.of(small_model(data), data), tmp_path / "model")
+    write_interactions(data, tmp_path / "data.parquet")
+    back = load_model(tmp_path / "model")
+    again = back.aligned(read_interactions(tmp_path / "data.parquet", reading=back.reading))
+    assert again.digest() == data.digest()
+
+
+def test_around_the_core_there_may_be_more(data: Interactions, small_model: Any) -> None:
+    more = pl.concat([data.to_frame(), data.to_frame()[:1].with_columns(user_id=pl.lit("nobody"))])
+    wider = interactions(more, weight="weight")
+    core = StoredModel.of(small_model(data), data, reading=Reading(min_interactions=2))
+    assert core.aligned(wider).digest() == data.digest()
+    with pytest.raises(MismatchError, match="1 of"):
+        StoredModel.of(small_model(data), data).aligned(wider)
 
 
 def test_a_model_on_other_data_has_its_rows_where_the_ids_are(stored: StoredModel) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,6 +22,7 @@ from alteraser.cli.output import note, print_table, show
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
     from alteraser.data.reading import Reading
+    from alteraser.data.requests import Requests
     from alteraser.measure.compare import Report
     from alteraser.models.checkpoint import StoredModel
 
@@ -77,16 +78,17 @@ def compare(
     if html is not None:
         check_free(html, force=force)
     stored = _load(model)
-    # A model that forgot may remember how its remaining data is read; the oldest knows the full data.
-    reading = min(stored.values(), key=lambda each: len(each.erased)).reading
-    full = options.open(data, reading)
+    asked = read_requests(requests)
+    full = _full(stored, data, asked, options)
     for name, each in stored.items():
-        _check_belongs(name, each, full)
-    match = read_requests(requests).match(full, missing=missing)
+        _check_ids(name, each, full)
+    match = asked.match(full, missing=missing)
+    remain = full.without(match.mask)
+    _check_digests(stored, full, remain)
     report = compared(
         {name: each.on(full) for name, each in stored.items()},
-        remain=full.without(match.mask).with_tombstones(full),
-        test=None if test is None else _test(full, test, options, reading),
+        remain=remain.with_tombstones(full),
+        test=None if test is None else _test(full, test, _oldest(stored).reading, options),
         forget=full.only(match.mask) if match.mask.any() else None,
         reference=reference,
     )
@@ -110,7 +112,52 @@ def _load(named: list[str]) -> dict[str, StoredModel]:
     return stored
 
 
-def _check_belongs(name: str, stored: StoredModel, full: Interactions) -> None:
+def _oldest(stored: dict[str, StoredModel]) -> StoredModel:
+    """A model that forgot may remember how its remaining data is read; the oldest knows the full data."""
+    return min(stored.values(), key=lambda each: len(each.erased))
+
+
+def _full(stored: dict[str, StoredModel], data: str, asked: Requests, options: DataOptions) -> Interactions:
+    """The full data, read as the oldest model's was.
+
+    In a chain of forgettings from a core the data has shrunk since the core was cut, and would now be cut to less:
+    there the ids that the oldest model knows are the core.
+    """
+    oldest = _oldest(stored)
+    reading = options.reading(data, oldest.reading)
+    full = options.read(data, reading)
+    if oldest.reading.min_interactions is None or not oldest.erased or _some_belong(stored, full, asked):
+        return full
+    store = options.read(data, reading.with_options({"min_interactions": None}))
+    known, _ = store.known_to(oldest.user_vocabulary, oldest.item_vocabulary)
+    return known if _some_belong(stored, known, asked) else full
+
+
+def _some_belong(stored: dict[str, StoredModel], full: Interactions, asked: Requests) -> bool:
+    remain = full.without(asked.match(full, missing="ignore").mask)
+    return not {each.data_digest for each in stored.values()}.isdisjoint({full.digest(), remain.digest()})
+
+
+def _check_digests(stored: dict[str, StoredModel], full: Interactions, remain: Interactions) -> None:
+    """Raises if no model was trained on the data or on what remains; of one further down a chain there is a note."""
+    from alteraser.errors import MismatchError
+
+    digests = (full.digest(), remain.digest())
+    strangers = [name for name, each in stored.items() if each.data_digest not in digests]
+    if len(strangers) == len(stored):
+        raise MismatchError(
+            "None of the models was trained on this data, nor on what remains of it after these requests (their "
+            "digests differ). Give with --data the full data, read with the same options, and the requests that were "
+            "forgotten from it."
+        )
+    for name in strangers:
+        note(
+            f"The model {name} was trained neither on this data nor on what remains of it after these requests, "
+            f"perhaps because it forgot more; its figures do not wholly compare with the others'."
+        )
+
+
+def _check_ids(name: str, stored: StoredModel, full: Interactions) -> None:
     """A model may know fewer users and items than the full data (it forgot some), but no others."""
     from alteraser.errors import MismatchError
 
@@ -128,11 +175,12 @@ def _check_belongs(name: str, stored: StoredModel, full: Interactions) -> None:
         )
 
 
-def _test(full: Interactions, test: str, options: DataOptions, reading: Reading) -> Interactions:
+def _test(full: Interactions, test: str, reading: Reading, options: DataOptions) -> Interactions:
     from alteraser.errors import MismatchError
 
-    # A test part is small: what was a core of the whole would be cut to pieces.
-    read = options.open(test, reading.with_options({"min_interactions": None}))
+    # Only who has what counts. A test part is small: what was a core of the whole would be cut to pieces.
+    unused: dict[str, Any] = {"weight": None, "time": None, "merge": "max", "min_interactions": None}
+    read = options.read(test, options.reading(test, reading).with_options(unused))
     known, n_unknown = read.known_to(full.user_vocabulary, full.item_vocabulary)
     if len(known) == 0:
         raise MismatchError(

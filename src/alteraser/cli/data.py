@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -21,7 +21,13 @@ from alteraser.cli.options import (
 )
 from alteraser.cli.output import download_progress, note, print_table, show
 
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    from alteraser.data.interactions import Interactions
+
 ArchiveName = Literal["ml-1m", "ml-100k"]
+HowToSplit = Literal["random", "time", "last"]
 
 app = typer.Typer(
     help="Fetch data sets, look at interactions, convert and split them.",
@@ -112,35 +118,32 @@ def split(
     ],
     options: DataOptions,
     how: Annotated[
-        Literal["random", "time", "last"],
+        HowToSplit,
         typer.Option(help="Per user: at random, the latest share in time, or the last interaction alone."),
     ] = "random",
     fraction: Annotated[
-        float, typer.Option(help="The share of each user's items that goes to the test part.")
-    ] = 0.2,
+        float | None,
+        typer.Option(
+            help="random, time: the share of each user's items that goes to the test part.",
+            show_default="0.2",
+        ),
+    ] = None,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Split the interactions of every user into a part to learn from and a part to judge by."""
-    from alteraser.data.split import holdout, leave_last_out, split_by_time
     from alteraser.data.writing import check_table_free, staged_frame
     from alteraser.errors import SettingError
 
+    if how == "last" and fraction is not None:
+        raise SettingError("--fraction is a setting of --how random and time; with last each user gives one.")
     if train.resolve() == test.resolve():
         raise SettingError("--train and --test name the same file; two files are wanted.")
     for path in (train, test):
         check_table_free(path, force=force)
-    rng = random_generator(seed)
-    interactions = options.open(data)
-    if how == "random":
-        parts = holdout(interactions, fraction=fraction, rng=rng)
-    elif how == "time":
-        parts = split_by_time(interactions, fraction=fraction)
-    else:
-        parts = leave_last_out(interactions)
-    if len(parts[1]) == 0:
-        note("No user has enough interactions to give any to the test part; it is empty.")
+    rng = random_generator(seed, "split")
+    parts = _parts(options.open(data), how, 0.2 if fraction is None else fraction, rng)
     with (
         staged_frame(parts[0].to_frame(), train, force=force),
         staged_frame(parts[1].to_frame(), test, force=force),
@@ -153,3 +156,13 @@ def split(
         to.print(f"{len(parts[0])} interactions written to {train}, {len(parts[1])} to {test}")
 
     show(result, as_json=json, human=human)
+
+
+def _parts(
+    data: Interactions, how: HowToSplit, fraction: float, rng: Generator
+) -> tuple[Interactions, Interactions]:
+    from alteraser.data.split import holdout, leave_last_out, split_by_time
+
+    if how == "random":
+        return holdout(data, fraction=fraction, rng=rng)
+    return split_by_time(data, fraction=fraction) if how == "time" else leave_last_out(data)

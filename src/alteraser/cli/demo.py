@@ -18,11 +18,14 @@ from alteraser.cli.options import Force, Json, Seed, example, random_generator
 from alteraser.cli.output import print_table, progress, show
 
 if TYPE_CHECKING:
+    from numpy.random import Generator
+
     from alteraser.data.interactions import Interactions
     from alteraser.data.requests import Requests
     from alteraser.measure.compare import Report
     from alteraser.models.mf import MF
     from alteraser.report.html import Listing, Section
+    from alteraser.unlearn.base import Outcome
 
 EXAMPLE = example("alteraser demo --out demo")
 REPORT = "report.html"
@@ -39,6 +42,33 @@ class Story:
     topic_of_user: dict[int, str]
 
 
+@dataclass(frozen=True)
+class Cast:
+    """The three models of the story, and how the first and the last were trained."""
+
+    original: MF
+    unlearned: Outcome[MF]
+    retrained: Outcome[MF]
+    original_seconds: float
+    training: dict[str, Any] | None
+
+    @property
+    def models(self) -> dict[str, MF]:
+        return {
+            "original": self.original,
+            "unlearned": self.unlearned.model,
+            "retrained": self.retrained.model,
+        }
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        return {
+            "original": self.original_seconds,
+            "unlearned": self.unlearned.cost.seconds,
+            "retrained": self.retrained.cost.seconds,
+        }
+
+
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")] = Path("alteraser-demo"),
     seed: Seed = 0,
@@ -53,92 +83,62 @@ def demo(
     """
     from alteraser.data.writing import check_free
     from alteraser.measure.compare import compare
+
+    check_free(out, force=force, marked_by=REPORT)
+    rng = random_generator(seed, "demo")
+    story = _story(rng)
+    cast = _play(story, rng)
+    report = compare(
+        cast.models,
+        remain=cast.unlearned.remain,
+        test=story.test,
+        forget=story.full.only(cast.unlearned.match.mask),
+        reference="retrained",
+    )
+    user, lists = _example_lists(cast.models, story, cast.unlearned.remain)
+    _write(out, _page(report, story, user, lists, cast), story, cast, force=force)
+    example = {
+        "topic": story.topic_of_user[user],
+        "lists": {x.name: [y.text for y in x.lines] for x in lists},
+    }
+    result = report.to_dict() | {"out": str(out), "seconds": cast.seconds, "example": example}
+    show(result, as_json=json, human=lambda to: _human(to, report, story, user, lists, cast.seconds, out))
+
+
+def _story(rng: Generator) -> Story:
+    """The embedded data, a fifth of it held out, with interactions of a foreign taste added for some users."""
+    from alteraser.data.datasets import embedded
+    from alteraser.data.split import holdout
+    from alteraser.data.stories import inject_foreign_taste
+
+    train, test = holdout(embedded().data, fraction=0.2, rng=rng)
+    told = inject_foreign_taste(train, test, n_users=N_USERS, rng=rng)
+    return Story(told.full, test, told.requests, told.topic_of_user)
+
+
+def _play(story: Story, rng: Generator) -> Cast:
+    """The original trained, made to forget, and trained anew, each with its time."""
     from alteraser.models.mf import MF
     from alteraser.models.objective import Objective
     from alteraser.train.als import ALS
     from alteraser.train.fit import fit
+    from alteraser.train.named import recorded
     from alteraser.unlearn.alteraser import AltEraser
     from alteraser.unlearn.retrain import Retrain
 
-    check_free(out, force=force, marked_by=REPORT)
-    rng = random_generator(seed)
-    story = _story(rng)
     untrained = MF.sized_for(story.full, dim=DIM, objective=Objective(w0=0.1, l2=0.03), rng=rng)
     trainer = ALS(max_passes=300, tolerance=1e-6)
     # The first pass compiles the kernels; the clocks below must not count that.
     fit(untrained, story.full, trainer=ALS(max_passes=1))
     with progress("Training the original") as watch:
         began = time.perf_counter()
-        original = fit(untrained, story.full, trainer=trainer, progress=watch)
-        seconds = {"original": time.perf_counter() - began}
+        original = fit(untrained, story.full, trainer=trainer, progress=watch).model
+        seconds = time.perf_counter() - began
     with progress("Forgetting with AltEraser") as watch:
-        unlearned = AltEraser().forget(original.model, story.full, story.requests, progress=watch)
+        unlearned = AltEraser().forget(original, story.full, story.requests, progress=watch)
     with progress("Retraining, to compare with") as watch:
-        retrained = Retrain(rng, trainer).forget(original.model, story.full, story.requests, progress=watch)
-    seconds |= {"unlearned": unlearned.cost.seconds, "retrained": retrained.cost.seconds}
-    models = {"original": original.model, "unlearned": unlearned.model, "retrained": retrained.model}
-    report = compare(
-        models,
-        remain=unlearned.remain,
-        test=story.test,
-        forget=story.full.only(unlearned.match.mask),
-        reference="retrained",
-    )
-    user, lists = _example_lists(models, story, unlearned.remain)
-    losses = {
-        "unlearned": [unlearned.cost.loss_before, *unlearned.cost.losses],
-        "retrained": list(retrained.cost.losses),
-    }
-    page = _page(report, story, user, lists, seconds, losses)
-    _write(out, page, story, models, unlearned.remain, force=force)
-    result = report.to_dict() | {
-        "out": str(out),
-        "seconds": seconds,
-        "example": {
-            "topic": story.topic_of_user[user],
-            "lists": {x.name: [y.text for y in x.lines] for x in lists},
-        },
-    }
-
-    def human(to: Console) -> None:
-        _human(to, report, story, user, lists, seconds, out)
-
-    show(result, as_json=json, human=human)
-
-
-def _story(rng: Any) -> Story:
-    """The embedded data, a fifth of it held out, with interactions of a foreign taste added for some users."""
-    from dataclasses import replace
-
-    import numpy as np
-    import polars as pl
-
-    from alteraser.data.datasets import embedded
-    from alteraser.data.interactions import Side
-    from alteraser.data.requests import Requests
-    from alteraser.data.split import holdout
-    from alteraser.data.synthetic import TOPICS, topic_of
-
-    train, test = holdout(embedded().data, fraction=0.2, rng=rng)
-    topics = np.array([TOPICS.index(topic_of(name)) for name in train.item_vocabulary.ids])
-    by_user = train.by(Side.USERS)
-    users, items, topic_of_user = [], [], {}
-    for user in rng.choice(np.flatnonzero(by_user.counts >= 20), N_USERS, replace=False):
-        own = by_user.columns[by_user.starts[user] : by_user.starts[user + 1]]
-        shares = np.bincount(topics[own], minlength=len(TOPICS)) / len(own)
-        topic = int(rng.choice(np.flatnonzero(shares <= np.sort(shares)[len(TOPICS) // 2])))
-        foreign = np.setdiff1d(np.flatnonzero(topics == topic), own)
-        foreign = rng.choice(foreign, min(len(own) // 2, len(foreign) // 2), replace=False)
-        users += [int(user)] * len(foreign)
-        items += foreign.tolist()
-        topic_of_user[int(user)] = TOPICS[topic]
-    added = pl.DataFrame({"user": users, "item": items}).cast(pl.Int32)
-    when = train.events["time"].sample(len(added), seed=int(rng.integers(2**31)))
-    full = replace(train, events=pl.concat([train.events, added.with_columns(when.alias("time"))]))
-    requests = Requests.pairs(
-        full.user_vocabulary.ids.gather(added["user"]), full.item_vocabulary.ids.gather(added["item"])
-    )
-    return Story(full, test, requests, topic_of_user)
+        retrained = Retrain(rng, trainer).forget(original, story.full, story.requests, progress=watch)
+    return Cast(original, unlearned, retrained, seconds, recorded(trainer))
 
 
 def _example_lists(models: dict[str, MF], story: Story, remain: Interactions) -> tuple[int, list[Listing]]:
@@ -180,22 +180,16 @@ def _page(
     story: Story,
     user: int,
     lists: list[Listing],
-    seconds: dict[str, float],
-    losses: dict[str, list[float]],
+    cast: Cast,
 ) -> str:
     from alteraser.report import plots
     from alteraser.report.comparison import sections
     from alteraser.report.html import Section, page
 
-    lowest = min(min(values) for values in losses.values())
-    gaps = {}
-    for name, values in losses.items():
-        above = [(number, value - lowest) for number, value in enumerate(values) if value > lowest]
-        gaps[name] = ([number for number, _ in above], [gap for _, gap in above])
     curve = plots.curves(
-        "Loss above the lowest reached", gaps, x="passes over the data", y="loss gap", log=True
+        "Loss above the lowest reached", _gaps(cast), x="passes over the data", y="loss gap", log=True
     )
-    forgotten = len(story.requests)
+    forgotten, seconds = len(story.requests), cast.seconds
     lead = (
         f"{len(story.topic_of_user)} users asked to have {forgotten} interactions forgotten that were not theirs. "
         f"AltEraser took {seconds['unlearned']:.2f} s, retraining {seconds['retrained']:.2f} s."
@@ -212,13 +206,26 @@ def _page(
     return page("What the model forgot", lead, parts)
 
 
-def _write(
-    out: Path, page: str, story: Story, models: dict[str, MF], remain: Interactions, *, force: bool
-) -> None:
-    from alteraser.data.files import write_interactions, written_reading
+def _gaps(cast: Cast) -> dict[str, tuple[list[int], list[float]]]:
+    """By how much the loss after each pass lies above the lowest of all, where it does."""
+    losses = {
+        "unlearned": [cast.unlearned.cost.loss_before, *cast.unlearned.cost.losses],
+        "retrained": list(cast.retrained.cost.losses),
+    }
+    lowest = min(min(values) for values in losses.values())
+    gaps = {}
+    for name, values in losses.items():
+        above = [(number, value - lowest) for number, value in enumerate(values) if value > lowest]
+        gaps[name] = ([number for number, _ in above], [gap for _, gap in above])
+    return gaps
+
+
+def _write(out: Path, page: str, story: Story, cast: Cast, *, force: bool) -> None:
+    from alteraser.data.files import write_interactions
     from alteraser.data.writing import atomic_folder, write_frame
     from alteraser.models.checkpoint import Batch, StoredModel, save_model
 
+    remain = cast.unlearned.remain
     batch = Batch(story.requests.digest(secrets.token_bytes(32)), len(story.requests))
     with atomic_folder(out, marked_by=REPORT, force=force) as folder:
         (folder / REPORT).write_text(page, encoding="utf-8")
@@ -226,10 +233,10 @@ def _write(
         write_interactions(story.test, folder / "test.parquet")
         write_frame(story.requests.frame.select("user", "item"), folder / "requests.csv")
         write_interactions(remain, folder / "remaining.parquet")
-        for name, model in models.items():
+        for name, model in cast.models.items():
             data = story.full if name == "original" else remain
             erased = () if data is story.full else (batch,)
-            stored = StoredModel.of(model, data, reading=written_reading(data), erased=erased)
+            stored = StoredModel.of(model, data, erased=erased, training=cast.training)
             save_model(stored, folder / name)
 
 

@@ -24,9 +24,13 @@ from alteraser.cli.options import (
     reads_data,
 )
 from alteraser.cli.output import progress, show
-from alteraser.cli.training import TrainerName
+from alteraser.cli.training import TrainerName, check_trainer_options
 
 if TYPE_CHECKING:
+    from alteraser.data.interactions import Interactions
+    from alteraser.data.reading import Reading
+    from alteraser.models.checkpoint import Batch, StoredModel
+    from alteraser.train.base import Trainer
     from alteraser.unlearn.base import Outcome, Unlearner
 
 EXAMPLE = example(
@@ -75,15 +79,33 @@ def forget(
     ] = None,
     trainer: Annotated[
         TrainerName | None,
-        typer.Option(help="retrain, warm-start: how to train.", show_default="retrain als, warm-start adamw"),
+        typer.Option(help="retrain, warm-start: how to train.", show_default="as the model was trained"),
     ] = None,
     max_passes: Annotated[
         int | None,
-        typer.Option(help="At most so many passes over all rows, or epochs.", show_default="the method's"),
+        typer.Option(
+            help="At most so many passes over all rows, or epochs.",
+            show_default="alteraser its own, else as the model was trained",
+        ),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="Stop when the loss falls by less than this share.", show_default="the method's"),
+        typer.Option(
+            help="Stop when the loss falls by less than this share.",
+            show_default="alteraser its own, else as the model was trained",
+        ),
+    ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(help="adamw as trainer: size of a step.", show_default="as the model was trained"),
+    ] = None,
+    solve_h: Annotated[
+        bool | None,
+        typer.Option(
+            "--solve-h/--no-solve-h",
+            help="alteraser and als, for enmf: also solve h, the dimensions' weights.",
+            show_default="alteraser no, else as the model was trained",
+        ),
     ] = None,
     missing: MissingOption = "error",
     key_file: Annotated[
@@ -108,22 +130,22 @@ def forget(
     from alteraser.data.files import written_reading
     from alteraser.data.request_files import read_requests
     from alteraser.data.writing import check_free, staged_frame
-    from alteraser.models.checkpoint import MANIFEST, Batch, StoredModel, load_model, save_model
+    from alteraser.models.checkpoint import MANIFEST, Batch, load_model, save_model
 
     check_free(out, force=force, marked_by=MANIFEST)
     if remaining is not None:
         _check_remaining(remaining, out, force=force)
     key = _key(key_file)
-    unlearner = _unlearner(method, solver, trainer, max_passes=max_passes, tolerance=tolerance, seed=seed)
     stored = load_model(model)
+    settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
+    unlearner = _unlearner(stored, method, solver, trainer, settings | {"solve_h": solve_h}, seed=seed)
     asked = read_requests(requests)
-    full = stored.aligned(options.open(data, stored.reading))
+    full = _full(stored, data, options)
     with progress("Forgetting") as watch:
         outcome = unlearner.forget(stored.model, full, asked, missing=missing, progress=watch)
     reading = stored.reading if remaining is None else written_reading(outcome.remain)
-    honoured = outcome.match.n_requests
-    erased = (*stored.erased, Batch(asked.digest(key), honoured)) if honoured else stored.erased
-    new = StoredModel.of(outcome.model, outcome.remain, reading=reading, erased=erased)
+    batch = Batch(asked.digest(key), outcome.match.n_requests)
+    new = _successor(stored, outcome, batch, unlearner, reading)
     with ExitStack() as written:
         if remaining is not None:
             # The data takes its place only once the model has been written.
@@ -156,35 +178,86 @@ def _key(key_file: Path | None) -> bytes:
     return key
 
 
+def _full(stored: StoredModel, data: str, options: DataOptions) -> Interactions:
+    """The data on the model's rows. Once there is a model its ids are the core, which is not cut anew."""
+    reading = options.reading(data, stored.reading)
+    if stored.reading.min_interactions is not None:
+        reading = reading.with_options({"min_interactions": None})
+    return stored.aligned(options.read(data, reading))
+
+
 def _unlearner(
+    stored: StoredModel,
     method: MethodName,
     solver: SolverName | None,
     trainer: TrainerName | None,
+    settings: dict[str, Any],
     *,
-    max_passes: int | None,
-    tolerance: float | None,
     seed: int,
 ) -> Unlearner:
-    from dataclasses import replace
-
     from alteraser.errors import SettingError
-    from alteraser.optim.solvers import SOLVERS
-    from alteraser.train.named import named_trainer
-    from alteraser.unlearn.alteraser import AltEraser
     from alteraser.unlearn.retrain import Retrain, WarmStart
 
-    if method == "alteraser" and trainer is not None:
-        raise SettingError("--trainer is a setting of retrain and warm-start; the method is alteraser.")
-    if method != "alteraser" and solver is not None:
+    rng = random_generator(seed, method, len(stored.erased))
+    if method == "alteraser":
+        if trainer is not None:
+            raise SettingError("--trainer is a setting of retrain and warm-start; the method is alteraser.")
+        return _eraser(stored, solver or "ah-newton", **settings)
+    if solver is not None:
         raise SettingError(f"--solver is a setting of alteraser; the method is {method}.")
-    rng = random_generator(seed)
     if method == "retrain":
-        return Retrain(rng, named_trainer(trainer or "als", max_passes=max_passes, tolerance=tolerance))
-    if method == "warm-start":
-        return WarmStart(rng, named_trainer(trainer or "adamw", max_passes=max_passes, tolerance=tolerance))
-    eraser = AltEraser(solver=SOLVERS[solver or "ah-newton"])
-    eraser = eraser if max_passes is None else replace(eraser, max_passes=max_passes)
-    return eraser if tolerance is None else replace(eraser, tolerance=tolerance)
+        return Retrain(rng, _trainer(stored, trainer, "als", settings))
+    return WarmStart(rng, _trainer(stored, trainer, "adamw", settings))
+
+
+def _eraser(
+    stored: StoredModel,
+    solver: SolverName,
+    *,
+    learning_rate: float | None,
+    solve_h: bool | None,
+    **limits: Any,
+) -> Unlearner:
+    from alteraser.errors import SettingError
+    from alteraser.optim.solvers import SOLVERS
+    from alteraser.unlearn.alteraser import AltEraser
+
+    if learning_rate is not None:
+        raise SettingError("--learning-rate is a setting of retrain and warm-start; the method is alteraser.")
+    if solve_h is not None and stored.kind != "enmf":
+        raise SettingError(f"--solve-h is for enmf; the model is {stored.kind}.")
+    given = {name: value for name, value in limits.items() if value is not None}
+    return AltEraser(solver=SOLVERS[solver], solve_others=bool(solve_h), **given)
+
+
+def _trainer(
+    stored: StoredModel, name: TrainerName | None, usual: TrainerName, settings: dict[str, Any]
+) -> Trainer:
+    """The one that trained the model, with what options say on top; another has its own defaults."""
+    from alteraser.train.named import named_trainer, recorded_trainer
+
+    record = dict(stored.training or {"trainer": usual})
+    recorded_trainer(record)  # raises of the manifest, before anything is said of the options
+    if name is not None and name != record["trainer"]:
+        record = {"trainer": name}
+    learning_rate, solve_h = settings["learning_rate"], settings["solve_h"]
+    check_trainer_options(record["trainer"], stored.kind, learning_rate=learning_rate, solve_h=solve_h)
+    return named_trainer(**record | {name: value for name, value in settings.items() if value is not None})
+
+
+def _successor(
+    stored: StoredModel, outcome: Outcome[Any], batch: Batch, unlearner: Unlearner, reading: Reading
+) -> StoredModel:
+    """The new model, which remembers the batch; how to train one like it is new only if it was trained anew."""
+    from alteraser.models.checkpoint import StoredModel
+    from alteraser.train.named import recorded
+    from alteraser.unlearn.retrain import Retrain
+
+    erased, training = stored.erased, stored.training
+    if batch.count:
+        erased = (*erased, batch)
+        training = recorded(unlearner.trainer) if isinstance(unlearner, Retrain) else training
+    return StoredModel.of(outcome.model, outcome.remain, reading=reading, erased=erased, training=training)
 
 
 def _result(outcome: Outcome[Any], method: str) -> dict[str, Any]:

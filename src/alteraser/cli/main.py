@@ -60,6 +60,11 @@ def _root(
     del show_version
 
 
+def _out_of_memory(error: MemoryError | RuntimeError) -> bool:
+    # For torch it is a RuntimeError like any other; only its text tells.
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; bad input exits with 2, an interruption with 130, both with nothing half-written."""
     try:
@@ -68,7 +73,9 @@ def main(arguments: list[str] | None = None) -> None:
     except AlteraserError as error:
         note(f"Error: {error}")
         sys.exit(2)
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
         note("Error: There is not enough memory. Use a smaller --dim or less data, or a larger machine.")
         sys.exit(2)
     except Interrupted:

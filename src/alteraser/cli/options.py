@@ -44,14 +44,20 @@ def example(*lines: str) -> str:
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def random_generator(seed: int) -> Generator:
+def random_generator(seed: int, purpose: str, number: int = 0) -> Generator:
+    """A stream of random numbers for each purpose and, where it comes again, each time.
+
+    Two commands with the same seed must not draw the same numbers: a retraining that starts where the original
+    started is no independent witness.
+    """
     import numpy as np
 
     from alteraser.errors import SettingError
 
     if seed < 0:
         raise SettingError(f"--seed is {seed}; a whole number from 0 up is wanted.")
-    return np.random.default_rng(seed)
+    # Not a 0 at the end: numpy gives [5] and [5, 0] the same stream.
+    return np.random.default_rng([seed, *purpose.encode(), number + 1])
 
 
 def _option(flag: str, text: str, metavar: str) -> Any:
@@ -103,9 +109,12 @@ class DataOptions:
         )
 
     def open(self, name_or_path: str, base: Reading | None = None) -> Interactions:
+        return self.read(name_or_path, self.reading(name_or_path, base))
+
+    def read(self, name_or_path: str, reading: Reading) -> Interactions:
+        """The data read in just this way, whatever the options for it say."""
         from alteraser.data.datasets import open_data
 
-        reading = self.reading(name_or_path, base)
         return open_data(name_or_path, data_dir=self.data_dir, reading=reading)
 
 

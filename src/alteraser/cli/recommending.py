@@ -117,10 +117,12 @@ def similar(
 
 def _seen(stored: StoredModel, exclude: str, options: DataOptions) -> CSR:
     from alteraser.data.interactions import Side
+    from alteraser.data.reading import Reading
     from alteraser.errors import MismatchError
 
-    # All that a user has counts, also what was too rare to be trained on.
-    data = options.open(exclude, stored.reading.with_options({"min_interactions": None}))
+    # All that a user has counts, also what was rated too low or was too rare to be trained on.
+    pairs = Reading(user=stored.reading.user, item=stored.reading.item)
+    data = options.open(exclude, pairs)
     known, n_unknown = data.known_to(stored.user_vocabulary, stored.item_vocabulary)
     if len(known) == 0:
         raise MismatchError(
@@ -137,6 +139,7 @@ def _lists(stored: StoredModel, users: NDArray[np.int64], k: int, seen: CSR | No
 
     from alteraser.measure.ranking import top_k
 
+    k = min(k, stored.model.n_items)
     lists = top_k(stored.model, users, k, exclude=seen, unavailable=stored.item_vocabulary.tombstones)
     place, rank = np.nonzero(lists >= 0)
     items = lists[place, rank]

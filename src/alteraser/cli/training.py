@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -20,6 +20,10 @@ from alteraser.cli.options import (
     reads_data,
 )
 from alteraser.cli.output import progress, show
+
+if TYPE_CHECKING:
+    from alteraser.data.interactions import Interactions
+    from alteraser.train.base import Training
 
 EXAMPLE = example("alteraser train ratings.parquet --model enmf --dim 64 --w0 0.3 --out model")
 TrainerName = Literal["als", "adamw"]
@@ -72,49 +76,58 @@ def train(
 ) -> None:
     """Train a model on the interactions and write it to a folder."""
     from alteraser.data.writing import check_free
-    from alteraser.errors import SettingError
     from alteraser.models.checkpoint import MANIFEST, MODELS, StoredModel, save_model
     from alteraser.models.objective import Objective
     from alteraser.train.fit import fit
-    from alteraser.train.named import named_trainer
+    from alteraser.train.named import named_trainer, recorded
 
-    if learning_rate is not None and trainer != "adamw":
-        raise SettingError(f"--learning-rate is a setting of adamw; the trainer is {trainer}.")
-    if solve_h and (trainer, model) != ("als", "enmf"):
-        raise SettingError(f"--solve-h is a setting of als for enmf; {trainer} for {model} came.")
+    check_trainer_options(trainer, model, learning_rate=learning_rate, solve_h=solve_h or None)
     check_free(out, force=force, marked_by=MANIFEST)
-    rng = random_generator(seed)
+    rng = random_generator(seed, "train")
     objective = Objective(
         w0=w0, l2=l2, l2_scaling=l2_scaling, user_activity=user_activity, item_popularity=item_popularity
     )
-    chosen = named_trainer(
-        trainer, max_passes=max_passes, tolerance=tolerance, learning_rate=learning_rate, solve_others=solve_h
-    )
+    settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
+    chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
     untrained = MODELS[model].sized_for(interactions, dim=dim, objective=objective, rng=rng)
     began = time.perf_counter()
     with progress("Training") as watch:
         training = fit(untrained, interactions, trainer=chosen, rng=rng, progress=watch)
     seconds = time.perf_counter() - began
-    stored = StoredModel.of(training.model, interactions, reading=options.reading(data))
+    reading = options.reading(data)
+    stored = StoredModel.of(training.model, interactions, reading=reading, training=recorded(chosen))
     save_model(stored, out, force=force)
-    result = {
-        "out": str(out),
-        "model": model,
-        "users": interactions.n_users,
-        "items": interactions.n_items,
-        "interactions": len(interactions),
+    result = {"out": str(out), "model": model} | _result(training, interactions) | {"seconds": seconds}
+    show(result, as_json=json, human=lambda to: _human(to, result))
+
+
+def check_trainer_options(
+    trainer: TrainerName, model: str, *, learning_rate: float | None, solve_h: bool | None
+) -> None:
+    """Raises if an option is given that this trainer does not have, or not for this model."""
+    from alteraser.errors import SettingError
+
+    if learning_rate is not None and trainer != "adamw":
+        raise SettingError(f"--learning-rate is a setting of adamw; the trainer is {trainer}.")
+    if solve_h is not None and (trainer, model) != ("als", "enmf"):
+        raise SettingError(f"--solve-h is a setting of als for enmf; {trainer} for {model} came.")
+
+
+def _result(training: Training[Any], data: Interactions) -> dict[str, Any]:
+    return {
+        "users": data.n_users,
+        "items": data.n_items,
+        "interactions": len(data),
         "passes": len(training.losses),
         "converged": training.converged,
-        "loss": training.model.loss(interactions),
-        "seconds": seconds,
+        "loss": training.model.loss(data),
     }
 
-    def human(to: Console) -> None:
-        end = "converged" if training.converged else "stopped at the limit, not converged (see --max-passes)"
-        to.print(
-            f"{len(training.losses)} passes, {end}; loss {result['loss']:.1f}; {seconds:.2f} s\n"
-            f"{model} with {interactions.n_users} users and {interactions.n_items} items written to {out}"
-        )
 
-    show(result, as_json=json, human=human)
+def _human(to: Console, result: dict[str, Any]) -> None:
+    end = "converged" if result["converged"] else "stopped at the limit, not converged (see --max-passes)"
+    to.print(
+        f"{result['passes']} passes, {end}; loss {result['loss']:.1f}; {result['seconds']:.2f} s\n"
+        f"{result['model']} with {result['users']} users and {result['items']} items written to {result['out']}"
+    )

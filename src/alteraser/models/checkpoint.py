@@ -3,8 +3,8 @@
 parameters.safetensors   `users` [n_users, dim], `items` [n_items, dim], and `h` [dim] for ENMF
 users.parquet            column `id` in row order, null where a whole id was forgotten
 items.parquet            the same for items
-manifest.json            format version, settings, SHA-256 of each file, digest of the data, and of each batch of
-                         requests that made the model its keyed digest and count: never an id
+manifest.json            format version, settings, how it was trained, SHA-256 of each file, digest of the data, and of
+                         each batch of requests that made the model its keyed digest and count: never an id
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from alteraser.data.files import written_reading
 from alteraser.data.interactions import Interactions, Vocabulary
 from alteraser.data.reading import Reading
 from alteraser.data.writing import atomic_folder
@@ -51,7 +53,10 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """A model with what its files say of it: whose rows it has, what it was trained on, which batches it forgot."""
+    """A model with what its files say of it: whose rows it has, what it was trained on and how, what it forgot.
+
+    `training` holds plain settings that `train.named` makes a trainer of; None where nobody said.
+    """
 
     model: MF | ENMF
     user_vocabulary: Vocabulary
@@ -59,20 +64,50 @@ class StoredModel:
     reading: Reading
     data_digest: str
     erased: tuple[Batch, ...] = ()
+    training: Mapping[str, Any] | None = None
 
     @classmethod
     def of(
-        cls, model: Bilinear, data: Interactions, *, reading: Reading, erased: tuple[Batch, ...] = ()
+        cls,
+        model: Bilinear,
+        data: Interactions,
+        *,
+        reading: Reading | None = None,
+        erased: tuple[Batch, ...] = (),
+        training: Mapping[str, Any] | None = None,
     ) -> StoredModel:
-        """The model as trained on `data`, which was read as `reading` says (what is not recorded elsewhere)."""
+        """The model as trained on `data`, which was read as `reading` says.
+
+        Unless given, `reading` is that of the file which `write_interactions` makes of the data.
+        """
         model.check_belongs(data)
         if not isinstance(model, MF | ENMF):
             raise ModelFileError(f"A {type(model).__name__} came; {' or '.join(MODELS)} can be stored.")
-        return cls(model, data.user_vocabulary, data.item_vocabulary, reading, data.digest(), erased)
+        return cls(
+            model=model,
+            user_vocabulary=data.user_vocabulary,
+            item_vocabulary=data.item_vocabulary,
+            reading=reading or written_reading(data),
+            data_digest=data.digest(),
+            erased=erased,
+            training=training,
+        )
+
+    @property
+    def kind(self) -> str:
+        """The model's name in the manifest and for the command."""
+        return next(name for name, kind in MODELS.items() if isinstance(self.model, kind))
 
     def aligned(self, data: Interactions) -> Interactions:
-        """`data` on the model's rows; raises unless it is what the model was trained on, or what remained of it."""
-        data = data.aligned(self.user_vocabulary, self.item_vocabulary)
+        """`data` on the model's rows; raises unless it is what the model was trained on, or what remained of it.
+
+        Where the training data was the core of a larger store, the model's ids are that core, and the rest of the
+        store is left out: cut anew after a deletion, the core would lose more than was deleted.
+        """
+        if self.reading.min_interactions is None:
+            data = data.aligned(self.user_vocabulary, self.item_vocabulary)
+        else:
+            data, _ = data.known_to(self.user_vocabulary, self.item_vocabulary)
         if data.digest() != self.data_digest:
             raise MismatchError(
                 "The data is not what this model was trained on (its digest differs from the manifest's). Give the "
@@ -102,8 +137,9 @@ def save_model(stored: StoredModel, path: str | Path, *, force: bool = False) ->
         manifest = {
             "format": FORMAT,
             "version": VERSION,
-            "model": _name(stored.model),
+            "model": stored.kind,
             "settings": {"dim": stored.model.dim, **stored.model.objective.to_dict()},
+            "training": None if stored.training is None else dict(stored.training),
             "files": {name: _sha256((folder / name).read_bytes()) for name in (PARAMETERS, USERS, ITEMS)},
             "data": {"sha256": stored.data_digest, "reading": stored.reading.to_dict()},
             "requests": [{"hmac_sha256": batch.digest, "count": batch.count} for batch in stored.erased],
@@ -129,6 +165,7 @@ def load_model(path: str | Path) -> StoredModel:
             erased=tuple(
                 Batch(str(each["hmac_sha256"]), int(each["count"])) for each in manifest["requests"]
             ),
+            training=_training(manifest.get("training")),
         )
     except ModelFileError:
         raise
@@ -182,8 +219,16 @@ def _model(name: str, tensors: dict[str, Tensor], objective: Objective) -> MF | 
     return kind(users=tensors["users"], items=tensors["items"], objective=objective, **others)
 
 
-def _name(model: MF | ENMF) -> str:
-    return next(name for name, kind in MODELS.items() if isinstance(model, kind))
+def _training(record: Any) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    if not isinstance(record, dict) or not all(
+        isinstance(x, str | int | float | None) for x in record.values()
+    ):
+        raise ModelFileError(
+            "How the model was trained is not told in plain settings. Take it from a backup."
+        )
+    return record
 
 
 def _vocabulary(content: bytes) -> Vocabulary:

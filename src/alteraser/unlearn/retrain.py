@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,12 +38,9 @@ class Retrain:
     ) -> Outcome[Model]:
         """A model of the original's settings that never saw what is requested."""
 
-        def retrain(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
-            del forget
-            return self.trainer.train(
-                model.fresh(self.rng), remain, rng=self.order or self.rng, progress=progress
-            )
-
+        retrain = _training_from(
+            lambda model: model.fresh(self.rng), self.trainer, self.order or self.rng, progress
+        )
         return forget_by(retrain, original, full, requested, missing=missing)
 
 
@@ -64,8 +62,16 @@ class WarmStart:
     ) -> Outcome[Model]:
         """The original, trained on without what is requested."""
 
-        def train_on(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
-            del forget
-            return self.trainer.train(model, remain, rng=self.rng, progress=progress)
-
+        train_on = _training_from(lambda model: model, self.trainer, self.rng, progress)
         return forget_by(train_on, original, full, requested, missing=missing)
+
+
+def _training_from(
+    start: Callable[[Model], Model], trainer: Trainer, rng: np.random.Generator, progress: Progress | None
+) -> Callable[[Model, Interactions, Interactions], Training[Model]]:
+    """Training on what remains, from where `start` puts the original; what is forgotten is not looked at."""
+
+    def train(original: Model, _: Interactions, remain: Interactions) -> Training[Model]:
+        return trainer.train(start(original), remain, rng=rng, progress=progress)
+
+    return train

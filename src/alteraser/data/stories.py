@@ -1,0 +1,79 @@
+"""Stories to tell with the embedded data: accounts that somebody with another taste used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import CSR, Interactions, Side
+from alteraser.data.requests import Requests
+from alteraser.data.synthetic import TOPICS, topic_of
+from alteraser.errors import DataError
+
+_ENOUGH = 20  # items of one's own, so that a foreign half shows
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignTaste:
+    """The data with false interactions in it, requests to forget them, and each user's foreign topic by row."""
+
+    full: Interactions
+    requests: Requests
+    topic_of_user: dict[int, str]
+
+
+def inject_foreign_taste(
+    train: Interactions, test: Interactions, *, n_users: int, rng: np.random.Generator
+) -> ForeignTaste:
+    """Gives random users half as many items again, all of a topic they care little for.
+
+    None is an item the user has, in `train` or in `test`: what is forgotten is never what was right to recommend.
+    Both parts are of the embedded data, whose items tell their topic, and on the same rows, as a split leaves them.
+    """
+    topics = np.array([TOPICS.index(topic_of(name)) for name in train.item_vocabulary.ids])
+    own, held_out = train.by(Side.USERS), test.by(Side.USERS)
+    candidates = np.flatnonzero(own.counts >= _ENOUGH)
+    if len(candidates) < n_users:
+        raise DataError(
+            f"{n_users} users with at least {_ENOUGH} items are wanted; the data has {len(candidates)}."
+        )
+    users, items, topic_of_user = [], [], {}
+    for user in rng.choice(candidates, n_users, replace=False):
+        mine = _row(own, user)
+        topic = _little_liked(topics[mine], rng)
+        free = np.setdiff1d(np.flatnonzero(topics == topic), np.concatenate([mine, _row(held_out, user)]))
+        drawn = rng.choice(free, min(len(mine) // 2, len(free) // 2), replace=False)
+        users.append(np.full(len(drawn), user))
+        items.append(drawn)
+        topic_of_user[int(user)] = TOPICS[topic]
+    return _injected(train, np.concatenate(users), np.concatenate(items), topic_of_user, rng)
+
+
+def _row(by_user: CSR, user: int) -> NDArray[np.int32]:
+    return by_user.columns[by_user.starts[user] : by_user.starts[user + 1]]
+
+
+def _little_liked(topics: NDArray[np.int64], rng: np.random.Generator) -> int:
+    """One of the topics that have no more of the items than the middle one has."""
+    counts = np.bincount(topics, minlength=len(TOPICS))
+    return int(rng.choice(np.flatnonzero(counts <= np.sort(counts)[len(TOPICS) // 2])))
+
+
+def _injected(
+    train: Interactions,
+    users: NDArray[np.int64],
+    items: NDArray[np.int64],
+    topic_of_user: dict[int, str],
+    rng: np.random.Generator,
+) -> ForeignTaste:
+    # What else an event has, as its time, is that of another event: only the pair tells a false one.
+    like = train.events[rng.choice(len(train), len(users), replace=False)]
+    rows = {"user": pl.Series(users, dtype=pl.Int32), "item": pl.Series(items, dtype=pl.Int32)}
+    full = replace(train, events=pl.concat([train.events, like.with_columns(**rows)]))
+    requests = Requests.pairs(
+        train.user_vocabulary.ids.gather(users), train.item_vocabulary.ids.gather(items)
+    )
+    return ForeignTaste(full, requests, topic_of_user)
