@@ -22,6 +22,7 @@ from .errors import DataError as DataError
 from .errors import DatasetNotFound as DatasetNotFound
 from .errors import DownloadError as DownloadError
 from .errors import MismatchError as MismatchError
+from .errors import MissingExtra as MissingExtra
 from .errors import ModelError as ModelError
 from .errors import ModelFileError as ModelFileError
 from .errors import NothingRemains as NothingRemains
