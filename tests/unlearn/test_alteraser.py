@@ -206,7 +206,7 @@ def test_nothing_forgotten_survives_in_a_weight(build: Any, small_model: Any) ->
     np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-6)
 
 
-def test_passes_end_when_the_model_is_well_closer_to_its_optimum_than_the_original_was(
+def test_passes_end_when_the_model_is_as_near_its_optimum_as_the_original_was(
     full: Interactions, chosen: Any, pair_requests: Any, small_model: Any
 ) -> None:
     """An original two passes into its training: forgetting ends where its own gap to the optimum would show."""

@@ -68,7 +68,7 @@ class Factored(Recommender, Protocol):
         ...
 
     def gradient_norm(self, data: Interactions) -> float:
-        """The norm of the gradient of L in all rows."""
+        """The norm of the gradient of L in all rows, as exact as the tables' own precision."""
         ...
 
     def without_empty_rows(self, data: Interactions) -> Self:

@@ -159,10 +159,8 @@ class Bilinear(ABC):
         }
 
     def gradient_norm(self, data: Interactions) -> float:
-        model = self.with_parameters({name: value.double() for name, value in self.parameters().items()})
-        every_user = np.arange(self.n_users)
-        _, gradients = model.batch_gradients(every_user, data, self.weigh(data))
-        return math.sqrt(sum(float(gradients[side.value].square().sum()) for side in self.sides))
+        _, gradients = self.batch_gradients(np.arange(self.n_users), data, self.weigh(data))
+        return math.sqrt(sum(float(gradients[side.value].double().square().sum()) for side in self.sides))
 
     def batch_gradients(
         self, users: NDArray[np.int64], data: Interactions, weights: Weights

@@ -21,9 +21,9 @@ class AltEraser:
     """One pass over the forgetting users and items, then passes over all until the stopping rule.
 
     `max_passes` counts the passes over all; with 0 only the forgetting rows are solved anew. They end when a pass
-    lowers the loss on the remaining data by less than `tolerance` of it, or when the norm of its gradient is
-    `training_gap` times what the original had on the full data: what is left of the forgotten is then well below what
-    training had left undone, and to go on would be training, not forgetting (0: go on).
+    lowers the loss on the remaining data by less than `tolerance` of it, or when the norm of its gradient is at most
+    `training_gap` times what the original had on the full data: the model is then as near its optimum as the original
+    was to its own, and to go on would be training, not forgetting (0: go on).
 
     They are accelerated unless `acceleration` is None, as in the paper. `solve_others` adds the step for Φ (here h),
     which goes without acceleration.
@@ -32,7 +32,7 @@ class AltEraser:
     solver: Solver = ah_newton
     max_passes: int = 16
     tolerance: float = 1e-6
-    training_gap: float = 0.1
+    training_gap: float = 1.0
     acceleration: Anderson | None = Anderson()
     block_rows: int = 4096
     executor: Executor = Serial()
