@@ -12,7 +12,18 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 COLOURS = {"original": "#8d99ae", "unlearned": "#2a9d8f", "retrained": "#e07a5f"}
-_OTHER_COLOURS = ("#3d5a80", "#f2cc8f", "#81b29a", "#6d597a", "#b56576", "#355070")
+_OTHER_COLOURS = (
+    "#3d5a80",
+    "#e9c46a",
+    "#81b29a",
+    "#6d597a",
+    "#b56576",
+    "#0f9bd7",
+    "#d62828",
+    "#7f7f7f",
+    "#9acd32",
+    "#222222",
+)
 
 
 def bars(title: str, values: Mapping[str, float], *, unit: str = "") -> str:
