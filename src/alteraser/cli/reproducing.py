@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from alteraser.cli.options import Json, Seed, example
+from alteraser.cli.options import DataDir, Json, Seed, example
 from alteraser.cli.output import note, show, status
 
 EXAMPLE = example(
@@ -37,9 +37,7 @@ def reproduce(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was interrupted.")] = False,
     seed: Seed = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the named data sets.", show_default=False)
-    ] = None,
+    data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
     """Run the paper's evaluation and set our figures beside the paper's.

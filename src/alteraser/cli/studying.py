@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from alteraser.cli.options import Json, Seed, example
+from alteraser.cli.options import DataDir, Json, Seed, example
 from alteraser.cli.output import print_table, show, status
 
 EXAMPLE = example("alteraser study sizes --dataset amazon-14core --out results")
@@ -31,9 +31,7 @@ def study(
         Literal["paper", "converged"], typer.Option(help="Train with AdamW as the paper does, or by ALS.")
     ] = "converged",
     seed: Seed = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the named data sets.", show_default=False)
-    ] = None,
+    data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
     """Study how cost and quality of forgetting move with the size of the request, or with the solver.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from alteraser.cli.options import Json, Seed, example
+from alteraser.cli.options import DataDir, Json, Seed, example
 from alteraser.cli.output import print_table, show, status
 
 EXAMPLE = example("alteraser tune --dataset amazon-14core --regime paper --out results")
@@ -25,9 +25,7 @@ def tune(
         Literal["paper", "converged"], typer.Option(help="Train with AdamW as the paper does, or by ALS.")
     ] = "paper",
     seed: Seed = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the named data sets.", show_default=False)
-    ] = None,
+    data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
     """Search the settings that `reproduce` trains with: NDCG@10 on a tenth of the training data.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from alteraser.experiments.methods import AH_NEWTON, HF_NEWTON, ORIGINAL, RETRAIN, RETRAIN_STAR, WARM_START
-from alteraser.experiments.tables import Record, grouped, paper
+from alteraser.experiments.tables import Record, grouped, mean_of, paper
 from alteraser.report.tables import Table
 
 KS = ("10", "20", "50")
@@ -40,13 +40,7 @@ Methods = Mapping[str, list[Record]]
 
 
 def _mean(methods: Methods, method: str, *path: str) -> float:
-    values = []
-    for record in methods[method]:
-        value = record
-        for key in path:
-            value = value[key]
-        values.append(float(value))  # type: ignore[arg-type]
-    return statistics.mean(values)
+    return mean_of(methods[method], *path)
 
 
 def _paper_goals(dataset: str, methods: Methods) -> Iterator[Goal]:

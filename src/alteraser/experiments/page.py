@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,15 @@ from pathlib import Path
 from alteraser.experiments.goals import goals_table
 from alteraser.experiments.methods import ORIGINAL
 from alteraser.experiments.store import Store
-from alteraser.experiments.tables import Record, grouped, statistics_table, study_table, tables, tuning_table
+from alteraser.experiments.tables import (
+    Record,
+    grouped,
+    mean_of,
+    statistics_table,
+    study_table,
+    tables,
+    tuning_table,
+)
 from alteraser.report import plots
 
 INTRODUCTION = """# Results
@@ -71,13 +78,7 @@ def _plots(methods: Mapping[str, list[Record]]) -> Iterator[tuple[str, str]]:
     """Agreement against seconds, the memory of the forgotten, and loss against passes."""
 
     def mean(name: str, *path: str) -> float:
-        values = []
-        for record in methods[name]:
-            value = record
-            for key in path:
-                value = value[key]
-            values.append(float(value))  # type: ignore[arg-type]
-        return statistics.mean(values)
+        return mean_of(methods[name], *path)
 
     yield (
         "rbo-seconds",

@@ -19,6 +19,7 @@ from alteraser.experiments.settings import Regime, Settings
 from alteraser.measure.compare import FORGETTING, OTHERS, Report, compare
 from alteraser.models.enmf import ENMF
 from alteraser.models.mf import MF
+from alteraser.train.base import Training
 from alteraser.unlearn.base import Outcome, Unlearner
 
 Scenario = Literal["noise", "privacy"]
@@ -61,11 +62,9 @@ def run_case(
         name for name in methods_of(case.regime) if methods is None or name in methods or name == RETRAIN
     ]
     full, test, requests = prepare(case, data)
-    kind = ENMF if case.regime == "paper" else MF
-    start = kind.sized_for(full, dim=settings.dim, objective=settings.objective(), rng=case.rng("original"))
     announce(ORIGINAL)
     began = time.perf_counter()
-    training = settings.trainer(case.regime).train(start, full, rng=case.rng("original order"))
+    training = train_original(case, settings, full)
     seconds = {ORIGINAL: time.perf_counter() - began}
     original = training.model
     models: dict[str, Any] = {ORIGINAL: original}
@@ -90,6 +89,13 @@ def run_case(
         asdict(case) | {"method": name} | figures_of(report, name) | _speed(name, seconds) | extra[name]
         for name in models
     ]
+
+
+def train_original(case: Case, settings: Settings, full: Interactions) -> Training[Any]:
+    """The original of a case: ENMF as in the paper, or MF where training goes to the optimum."""
+    kind: type[ENMF] | type[MF] = ENMF if case.regime == "paper" else MF
+    start = kind.sized_for(full, dim=settings.dim, objective=settings.objective(), rng=case.rng("original"))
+    return settings.trainer(case.regime).train(start, full, rng=case.rng("original order"))
 
 
 def prepare(case: Case, data: Interactions) -> tuple[Interactions, Interactions, Requests]:

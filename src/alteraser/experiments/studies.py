@@ -11,11 +11,9 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
 from alteraser.data.split import holdout
 from alteraser.experiments.methods import AH_NEWTON, METHODS, RETRAIN, WARM_START
-from alteraser.experiments.run import Case, figures_of, prepare, timed
+from alteraser.experiments.run import Case, figures_of, prepare, timed, train_original
 from alteraser.experiments.settings import Settings
 from alteraser.measure.compare import compare
-from alteraser.models.enmf import ENMF
-from alteraser.models.mf import MF
 from alteraser.optim.solvers import SOLVERS
 from alteraser.unlearn.alteraser import AltEraser
 
@@ -30,20 +28,13 @@ SIZES: tuple[int | float, ...] = (
 )  # whole: so many interactions; else a share of them
 
 
-def trained(case: Case, settings: Settings, full: Interactions) -> Any:
-    """The original of a case."""
-    kind = ENMF if case.regime == "paper" else MF
-    start = kind.sized_for(full, dim=settings.dim, objective=settings.objective(), rng=case.rng("original"))
-    return settings.trainer(case.regime).train(start, full, rng=case.rng("original order")).model
-
-
 def sizes_study(
     case: Case, data: Interactions, settings: Settings, *, announce: Announce
 ) -> list[dict[str, Any]]:
     """AltEraser, Warm-Start and Retrain on requests for more and more random interactions, each from the original."""
     full, test = holdout(data, fraction=0.2, rng=case.rng("split"))
     announce("Original")
-    original = trained(case, settings, full)
+    original = train_original(case, settings, full).model
     records = []
     for size in SIZES:
         n = size if isinstance(size, int) else max(1, round(size * len(full)))
@@ -91,7 +82,7 @@ def solvers_study(
     """AltEraser with every solver the package has, on the same original and requests."""
     full, test, requests = prepare(case, data)
     announce("Original")
-    original = trained(case, settings, full)
+    original = train_original(case, settings, full).model
     announce(RETRAIN)
     reference = METHODS[RETRAIN].build(settings, case.regime, case.rng).forget(original, full, requests)
     models, rows = {RETRAIN: reference.model}, {}

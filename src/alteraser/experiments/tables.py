@@ -37,6 +37,12 @@ def _nested(*path: str) -> Callable[[Record], float | None]:
     return take
 
 
+def mean_of(records: Iterable[Record], *path: str) -> float:
+    """The mean over records of a figure that all of them have."""
+    values = [value for record in records if (value := _nested(*path)(record)) is not None]
+    return statistics.mean(values)
+
+
 CONSISTENCY = (
     Column("Re-predict", _nested("re_predict"), ("consistency", "re_predict")),
     *(Column(f"RBO@{k}", _nested("rbo", k), ("consistency", f"rbo@{k}")) for k in KS),
