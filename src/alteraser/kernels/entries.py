@@ -89,6 +89,44 @@ def entry_sums(
                 sums[i, j] += value * fixed[column, j]
 
 
+@threaded
+def cross_products(
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    own: Floats,
+    fixed: Floats,
+    change: Floats,
+    missing_row: Floats,
+    missing_column: Floats,
+    products: Floats,
+    n_workers: int,
+) -> None:
+    """Adds to products[r] half the change of the entries' gradient in own[r] as the fixed table moves along `change`.
+
+    Σ_c (w_c − m_r m_c)(own_r·change_c) x_c + ((w_c − m_r m_c)(own_r·x_c) − w_c) change_c
+    """
+    d = own.shape[1]
+    for worker in prange(n_workers):
+        for turn in range(worker, len(order), n_workers):
+            row = order[turn]
+            vector, product = own[row], products[row]
+            for entry in range(starts[row], starts[row + 1]):
+                column = columns[entry]
+                x, dx = fixed[column], change[column]
+                score = vector[0] * x[0]
+                moved = vector[0] * dx[0]
+                for j in range(1, d):
+                    score += vector[j] * x[j]
+                    moved += vector[j] * dx[j]
+                weight = fixed.dtype.type(weights[entry])
+                lift = weight - missing_row[row] * missing_column[column]
+                along, slope = lift * moved, lift * score - weight
+                for j in range(d):
+                    product[j] += along * x[j] + slope * dx[j]
+
+
 def batch_gradients(
     rows: NDArray[np.int64],
     starts: NDArray[np.int64],

@@ -41,10 +41,8 @@ def solve_rows(
     """The minimum of each of `rows` in their order, and whether its matrix could be factorised."""
     vectors = np.empty((len(rows), fixed.shape[1]), dtype=fixed.dtype)
     solved = np.empty(len(rows), dtype=np.bool_)
-    # Longest rows first, dealt out in turn, so that the threads end together.
-    order = np.argsort(starts[rows] - starts[rows + 1], kind="stable")
     _solve_rows(
-        order,
+        longest_first(rows, starts),
         rows,
         starts,
         columns,
@@ -59,6 +57,11 @@ def solve_rows(
         n_threads(),
     )
     return vectors, solved
+
+
+def longest_first(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places in `rows`, longest first: dealt out in turn, the threads end together."""
+    return np.argsort(starts[rows] - starts[rows + 1], kind="stable")
 
 
 @threaded
@@ -86,30 +89,118 @@ def _solve_rows(
         for turn in range(worker, len(order), n_workers):
             place = order[turn]
             row = rows[place]
-            missing = missing_row[row]
-            for i in range(d):
-                side[i] = 0
-                upper = np.uintp(i * d)
-                for j in range(np.uintp(i), np.uintp(d)):
-                    matrix[upper + j] = missing * gram[i, j]
-                matrix[upper + np.uintp(i)] += ridge[row]
             first, last = starts[row], starts[row + 1]
-            for begin in range(first, last, CHUNK):
-                n = min(CHUNK, last - begin)
-                for k in range(n):
-                    column = columns[begin + k]
-                    weight = fixed.dtype.type(weights[begin + k])
-                    scale[k] = weight - missing * missing_column[column]
-                    start = np.uintp(k * d)
-                    for j in range(np.uintp(0), np.uintp(d)):
-                        x = fixed[column, j]
-                        gathered[start + j] = x
-                        side[j] += weight * x
-                _add_outer_products(matrix, gathered, scale, n, d)
+            _assemble(
+                columns[first:last],
+                weights[first:last],
+                fixed,
+                gram,
+                missing_row[row],
+                missing_column,
+                ridge[row],
+                gathered,
+                scale,
+                matrix,
+                side,
+            )
             solved[place] = _factorise(matrix, d)
             _substitute(matrix, side, d)
             for j in range(d):
                 vectors[place, j] = side[j]
+
+
+@threaded
+def factorise_rows(
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    fixed: Floats,
+    gram: Floats,
+    missing_row: Floats,
+    missing_column: Floats,
+    ridge: Floats,
+    own: Floats,
+    factors: Floats,
+    residuals: Floats,
+    solved: NDArray[np.bool_],
+    n_workers: int,
+) -> None:
+    """The factor of A of every row, and Σ_c w_c x_c − A·own: half of what its own gradient lacks to zero."""
+    d = fixed.shape[1]
+    for worker in prange(n_workers):
+        gathered = np.empty(CHUNK * d, fixed.dtype)
+        scale = np.empty(CHUNK, fixed.dtype)
+        for turn in range(worker, len(order), n_workers):
+            row = order[turn]
+            first, last = starts[row], starts[row + 1]
+            matrix, residual, vector = factors[row], residuals[row], own[row]
+            _assemble(
+                columns[first:last],
+                weights[first:last],
+                fixed,
+                gram,
+                missing_row[row],
+                missing_column,
+                ridge[row],
+                gathered,
+                scale,
+                matrix,
+                residual,
+            )
+            for i in range(d):
+                upper = np.uintp(i * d)
+                value = vector[i]
+                total = matrix[upper + np.uintp(i)] * value
+                for j in range(np.uintp(i + 1), np.uintp(d)):
+                    cell = matrix[upper + j]
+                    total += cell * vector[j]
+                    residual[j] -= cell * value
+                residual[i] -= total
+            solved[row] = _factorise(matrix, d)
+
+
+@threaded
+def substitute_rows(factors: Floats, sides: Floats) -> None:
+    """sides[r] becomes A⁻¹ sides[r] for every row, from the factors of `factorise_rows`."""
+    for row in prange(len(sides)):
+        _substitute(factors[row], sides[row], sides.shape[1])
+
+
+@compiled
+def _assemble(
+    columns: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    fixed: Floats,
+    gram: Floats,
+    missing: Any,
+    missing_column: Floats,
+    ridge: Any,
+    gathered: Floats,
+    scale: Floats,
+    matrix: Floats,
+    side: Floats,
+) -> None:
+    """`matrix` becomes A of a row with these entries, `side` its Σ_c w_c x_c."""
+    d = fixed.shape[1]
+    for i in range(d):
+        side[i] = 0
+        upper = np.uintp(i * d)
+        for j in range(np.uintp(i), np.uintp(d)):
+            matrix[upper + j] = missing * gram[i, j]
+        matrix[upper + np.uintp(i)] += ridge
+    for begin in range(0, len(columns), CHUNK):
+        n = min(CHUNK, len(columns) - begin)
+        for k in range(n):
+            column = columns[begin + k]
+            weight = fixed.dtype.type(weights[begin + k])
+            scale[k] = weight - missing * missing_column[column]
+            start = np.uintp(k * d)
+            for j in range(np.uintp(0), np.uintp(d)):
+                x = fixed[column, j]
+                gathered[start + j] = x
+                side[j] += weight * x
+        _add_outer_products(matrix, gathered, scale, n, d)
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,29 @@ class RowProblems(Protocol):
     def block(self, rows: NDArray[np.int64]) -> RowProblem: ...
 
 
+class RowCurvature(Protocol):
+    """The factorised Hessians of all rows of a side, and how their gradients move with the other side's table.
+
+    All is halved: A is half a row's Hessian, `residual` half of minus the gradient of L in the side's table.
+    """
+
+    @property
+    def residual(self) -> Tensor: ...
+
+    @property
+    def factors(self) -> NDArray[Any]:
+        """The space it takes, [n_rows, d·d]."""
+        ...
+
+    def solve(self, vectors: Tensor) -> Tensor:
+        """A⁻¹ of each row times its vector."""
+        ...
+
+    def cross(self, own: Tensor, change: Tensor) -> Tensor:
+        """Half the change of L's gradient in the rows `own` as the other side's table moves along `change`."""
+        ...
+
+
 class Factored(Recommender, Protocol):
     """A model whose loss splits by row once the other sides are fixed, and by user for gradient descent."""
 
@@ -54,6 +77,12 @@ class Factored(Recommender, Protocol):
     def with_rows(self, side: Side, rows: NDArray[np.int64], vectors: Tensor) -> Self: ...
 
     def row_problems(self, side: Side, data: Interactions) -> RowProblems: ...
+
+    def row_curvature(
+        self, side: Side, data: Interactions, space: NDArray[Any] | None = None
+    ) -> RowCurvature | None:
+        """The curvature of all rows of a side, in `space` if given; None if a row's matrix cannot be factorised."""
+        ...
 
     def with_other_parameters_solved(self, data: Interactions) -> Self:
         """The model with the parameters that belong to no row (Φ) at their best, or as they were if L would rise."""
@@ -69,6 +98,18 @@ class Factored(Recommender, Protocol):
 
     def gradient_norm(self, data: Interactions) -> float:
         """The norm of the gradient of L in all rows, as exact as the tables' own precision."""
+        ...
+
+    def carrying(self) -> Tensor:
+        """The dimensions that take part in scores; regularisation may have emptied the others."""
+        ...
+
+    def only(self, dimensions: Tensor) -> Self:
+        """The model in these dimensions alone."""
+        ...
+
+    def with_dimensions(self, dimensions: Tensor, model: Self) -> Self:
+        """This model with `model` in these dimensions and rows of zeros in the others."""
         ...
 
     def without_empty_rows(self, data: Interactions) -> Self:

@@ -16,7 +16,7 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, ModelError, SettingError
 from alteraser.kernels.entries import batch_gradients, row_losses
 from alteraser.models.objective import Objective, Weights
-from alteraser.models.ridge import RidgeSide
+from alteraser.models.ridge import RidgeCurvature, RidgeSide
 
 INITIAL_SCALE = 0.1
 
@@ -126,6 +126,11 @@ class Bilinear(ABC):
             l2=torch.from_numpy(weights.l2[side]).to(self.dtype),
         )
 
+    def row_curvature(
+        self, side: Side, data: Interactions, space: NDArray[Any] | None = None
+    ) -> RidgeCurvature | None:
+        return RidgeCurvature.of(self.row_problems(side, data), self.table(side), self.h, space)
+
     def weigh(self, data: Interactions) -> Weights:
         return self.objective.weigh(data)
 
@@ -200,6 +205,45 @@ class Bilinear(ABC):
     def _other_gradients(self, of_h: Tensor) -> dict[str, Tensor]:
         """The gradients of parameters that belong to no row, from that in h."""
         del of_h
+        return {}
+
+    def carrying(self) -> Tensor:
+        """The dimensions in which the items are more than rounding errors; an exact pass leaves zeros in the others."""
+        seen = self._weighed(self.items).abs().amax(0)
+        largest = seen.max()
+        kept = (
+            seen > torch.finfo(self.dtype).eps * largest
+            if largest > 0
+            else torch.ones_like(seen, dtype=torch.bool)
+        )
+        return kept.nonzero().flatten()
+
+    def only(self, dimensions: Tensor) -> Self:
+        # Over fewer dimensions h is normalised to a norm c times as large; p and q smaller by √c score the same, and
+        # a penalty c times as large makes them cost the same.
+        growth = self._growth_of_h(dimensions)
+        tables = {side.value: self.table(side)[:, dimensions] / growth**0.5 for side in self.sides}
+        others = {name: value[dimensions] for name, value in self.parameters().items() if name not in tables}
+        small = self.with_parameters(tables | others)
+        return replace(small, objective=replace(self.objective, l2=self.objective.l2 * growth))
+
+    def with_dimensions(self, dimensions: Tensor, model: Self) -> Self:
+        growth = self._growth_of_h(dimensions)
+        tables = {}
+        for side in self.sides:
+            table = torch.zeros_like(self.table(side))
+            table[:, dimensions] = model.table(side) * growth**0.5
+            tables[side.value] = table
+        return self.with_parameters(tables | self._others_with(dimensions, model.h / growth))
+
+    def _growth_of_h(self, dimensions: Tensor) -> float:
+        """By how much h grows when the model is cut to these dimensions."""
+        del dimensions
+        return 1.0
+
+    def _others_with(self, dimensions: Tensor, h: Tensor) -> dict[str, Tensor]:
+        """The parameters that belong to no row, with this h in these dimensions."""
+        del dimensions, h
         return {}
 
     def without_empty_rows(self, data: Interactions) -> Self:

@@ -62,6 +62,14 @@ class ENMF(Bilinear):
         across = of_h - (of_h @ direction) * direction
         return {"eta": across * (self.dim**0.5 / self.eta.norm())}
 
+    def _growth_of_h(self, dimensions: Tensor) -> float:
+        return float(len(dimensions) ** 0.5 / self.h[dimensions].norm())
+
+    def _others_with(self, dimensions: Tensor, h: Tensor) -> dict[str, Tensor]:
+        eta = self.h.clone()
+        eta[dimensions] = h
+        return {"eta": eta}
+
     def with_other_parameters_solved(self, data: Interactions) -> Self:
         """The model with the best h for its tables, the scale of h absorbed by them; itself if L would rise.
 

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from alteraser.data.interactions import CSR
 from alteraser.errors import ModelError
-from alteraser.kernels.entries import entry_scores, entry_sums
-from alteraser.kernels.rows import solve_rows
+from alteraser.kernels.entries import cross_products, entry_scores, entry_sums
+from alteraser.kernels.jit import n_threads
+from alteraser.kernels.rows import factorise_rows, longest_first, solve_rows, substitute_rows
 from alteraser.optim.problem import Expansion, RowProblem
 
 
@@ -46,6 +47,72 @@ class RidgeSide:
             self.missing_column.to(dtype),
             self.l2.to(dtype),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeCurvature:
+    """The factorised matrices of all rows of a side: half their Hessians.
+
+    `residual` is half of minus the gradient of L in the rows as they were when it was made.
+    """
+
+    side: RidgeSide
+    h: Tensor  # [d]
+    order: NDArray[np.int64]
+    factors: NDArray[Any]  # [n_rows, d·d]
+    residual: Tensor  # [n_rows, d]
+
+    @classmethod
+    def of(cls, side: RidgeSide, own: Tensor, h: Tensor, space: NDArray[Any] | None) -> RidgeCurvature | None:
+        """In `space` if given, which then no longer serves whom it served; None if a row cannot be factorised."""
+        n, d = own.shape
+        factors = np.empty((n, d * d), side.fixed.numpy().dtype) if space is None else space
+        order = longest_first(np.arange(n), side.data.starts)
+        residual, solved = torch.empty(n, d, dtype=own.dtype), np.empty(n, dtype=np.bool_)
+        factorise_rows(
+            order,
+            side.data.starts,
+            side.data.columns,
+            side.data.weights,
+            side.fixed.numpy(),
+            side.gram.numpy(),
+            side.missing_row.numpy(),
+            side.missing_column.numpy(),
+            side.l2.numpy(),
+            own.contiguous().numpy(),
+            factors,
+            residual.numpy(),
+            solved,
+            n_threads(),
+        )
+        return cls(side, h, order, factors, residual) if solved.all() else None
+
+    def solve(self, vectors: Tensor) -> Tensor:
+        """A⁻¹ of each row times its vector."""
+        solution = vectors.clone(memory_format=torch.contiguous_format)
+        substitute_rows(self.factors, solution.numpy())
+        return solution
+
+    def cross(self, own: Tensor, change: Tensor) -> Tensor:
+        """Half the change of L's gradient in the rows `own` as the other side's table moves along `change`."""
+        side, change = self.side, (change * self.h).contiguous()
+        own = own.contiguous()
+        spread = (change * side.missing_column[:, None]).T @ side.fixed
+        products = (own * side.missing_row[:, None]) @ (spread + spread.T)
+        cross_products(
+            self.order,
+            side.data.starts,
+            side.data.columns,
+            side.data.weights,
+            own.numpy(),
+            side.fixed.numpy(),
+            change.numpy(),
+            side.missing_row.numpy(),
+            side.missing_column.numpy(),
+            products.numpy(),
+            n_threads(),
+        )
+        return products
 
 
 @dataclass(frozen=True, eq=False)

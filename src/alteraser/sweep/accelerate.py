@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from alteraser.data.interactions import Interactions
 from alteraser.errors import SettingError
+from alteraser.sweep.sweep import Advance, Model, Rows, Sweeper
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,31 @@ class Anderson:
     def __post_init__(self) -> None:
         if self.window < 2:
             raise SettingError(f"window is {self.window}; a whole number from 2 up is wanted.")
+
+    def begin(self, sweeper: Sweeper, model: Model, data: Interactions) -> Advance[Model]:
+        del model
+        return Extrapolated(self.window, sweeper, data)
+
+
+class Extrapolated:
+    """Passes that start from the guess for the last side's table, unless the loss would rise."""
+
+    def __init__(self, window: int, sweeper: Sweeper, data: Interactions) -> None:
+        self._history, self._sweeper, self._data = History(window), sweeper, data
+        self._rows = Rows.occupied(data)
+
+    def __call__(self, model: Model, loss: float) -> tuple[Model, float]:
+        *first, last = model.sides
+        start, guess = model, self._history.guess()
+        if guess is not None:
+            start = model.with_parameters({**model.parameters(), last.value: guess})
+        before = self._sweeper.halves(start, self._data, self._rows, first)
+        if guess is not None and not before.loss(self._data) <= loss:
+            self._history.forget()
+            before = self._sweeper.halves(model, self._data, self._rows, first)
+        after = self._sweeper.half(before, self._data, self._rows, last)
+        self._history.add(before.table(last), after.table(last))
+        return after, after.loss(self._data)
 
 
 @dataclass(eq=False)

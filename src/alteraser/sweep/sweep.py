@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.models.base import Factored, RowProblems
 from alteraser.optim.minimize import Solver, Status, minimize
-from alteraser.sweep.accelerate import Anderson, History
 from alteraser.sweep.executors import Executor, Serial
 
 log = logging.getLogger(__name__)
@@ -86,6 +85,18 @@ class Sweeper:
         return model.with_rows(side, rows.of(side), torch.cat(solved))
 
 
+class Advance(Protocol[Model]):
+    """A pass, or what stands in its place: from a model and its loss to one whose loss is no higher, and that loss."""
+
+    def __call__(self, model: Model, loss: float) -> tuple[Model, float]: ...
+
+
+class Acceleration(Protocol):
+    """A way to need fewer passes."""
+
+    def begin(self, sweeper: Sweeper, model: Model, data: Interactions) -> Advance[Model]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Passes(Generic[Model]):
     """Where repeated passes led, the loss before the first and after each, and whether they met the tolerance."""
@@ -113,27 +124,24 @@ def repeat(
     max_passes: int,
     tolerance: float,
     gradient_goal: float = 0.0,
-    acceleration: Anderson | None = None,
+    acceleration: Acceleration | None = None,
     progress: Progress | None = None,
 ) -> Passes[Model]:
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
 
-    They also end, or do not begin, where the norm of the gradient is at most `gradient_goal`. With `acceleration` a
-    pass starts from where the passes before it seem to be heading, unless the loss would rise.
+    They also end, or do not begin, where the norm of the gradient is at most `gradient_goal`.
     """
     check_stopping_rule(max_passes, tolerance)
-    rows = Rows.occupied(data)
     losses = [model.loss(data)]
     # The step for Φ rescales the tables, so that those of two passes cannot be compared.
-    history = History(acceleration.window) if acceleration is not None and not sweeper.solve_others else None
+    advance: Advance[Model] = _Plain(sweeper, data)
+    if acceleration is not None and not sweeper.solve_others:
+        advance = acceleration.begin(sweeper, model, data)
     for done in range(1, max_passes + 1):
         if gradient_goal > 0 and model.gradient_norm(data) <= gradient_goal:
             return Passes(model, losses, converged=True)
-        if history is None:
-            model = sweeper.sweep(model, data, rows)
-        else:
-            model = _accelerated(sweeper, model, data, rows, history, losses[-1])
-        losses.append(model.loss(data))
+        model, loss = advance(model, losses[-1])
+        losses.append(loss)
         if progress is not None:
             progress(done, max_passes, losses[-1])
         if losses[-2] - losses[-1] < tolerance * losses[-2]:
@@ -141,21 +149,17 @@ def repeat(
     return Passes(model, losses, converged=False)
 
 
-def _accelerated(
-    sweeper: Sweeper, model: Model, data: Interactions, rows: Rows, history: History, loss: float
-) -> Model:
-    """One pass from the guess of `history` for the last side's table, or from `model` if the guess is worse."""
-    *first, last = model.sides
-    start, guess = model, history.guess()
-    if guess is not None:
-        start = model.with_parameters({**model.parameters(), last.value: guess})
-    before = sweeper.halves(start, data, rows, first)
-    if guess is not None and not before.loss(data) <= loss:
-        history.forget()
-        before = sweeper.halves(model, data, rows, first)
-    after = sweeper.half(before, data, rows, last)
-    history.add(before.table(last), after.table(last))
-    return after
+@dataclass(frozen=True, eq=False)
+class _Plain:
+    """Passes as they are."""
+
+    sweeper: Sweeper
+    data: Interactions
+
+    def __call__(self, model: Model, loss: float) -> tuple[Model, float]:
+        del loss
+        model = self.sweeper.sweep(model, self.data, Rows.occupied(self.data))
+        return model, model.loss(self.data)
 
 
 def _solve_block(

@@ -10,7 +10,7 @@ from alteraser.data.interactions import Interactions
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.accelerate import Anderson
-from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
+from alteraser.sweep.sweep import Acceleration, Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
 from alteraser.train.base import Training
 
 
@@ -23,7 +23,7 @@ class ALS:
 
     max_passes: int = 200
     tolerance: float = 1e-5
-    acceleration: Anderson | None = Anderson()
+    acceleration: Acceleration | None = Anderson()
     solver: Solver = ah_newton
     solve_others: bool = False
 

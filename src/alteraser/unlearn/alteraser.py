@@ -9,9 +9,9 @@ from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
-from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.executors import Executor, Serial
-from alteraser.sweep.sweep import Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
+from alteraser.sweep.joint import JointNewton
+from alteraser.sweep.sweep import Acceleration, Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
 from alteraser.train.base import Training
 from alteraser.unlearn.base import Outcome, forget_by
 
@@ -31,9 +31,9 @@ class AltEraser:
 
     solver: Solver = ah_newton
     max_passes: int = 16
-    tolerance: float = 1e-6
+    tolerance: float = 1e-5
     training_gap: float = 1.0
-    acceleration: Anderson | None = Anderson()
+    acceleration: Acceleration | None = JointNewton()
     block_rows: int = 4096
     executor: Executor = Serial()
     solve_others: bool = False
@@ -58,6 +58,8 @@ class AltEraser:
         def erase(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
             sweeper = self._sweeper()
             rows = Rows.occupied(forget)
+            dimensions, whole = model.carrying(), model
+            model = model.only(dimensions)
             goal = (
                 self.training_gap * model.gradient_norm(full)
                 if self.max_passes and self.training_gap
@@ -75,7 +77,8 @@ class AltEraser:
                 progress=progress,
             )
             visited = len(rows) + passes.n_passes * len(Rows.occupied(remain))
-            return Training(passes.model, passes.losses, passes.converged, visited)
+            erased = whole.with_dimensions(dimensions, passes.model)
+            return Training(erased, passes.losses, passes.converged, visited)
 
         return forget_by(erase, original, full, requested, missing=missing)
 
