@@ -122,6 +122,6 @@ def warm_up(regimes: tuple[Regime, ...]) -> None:
         model = ENMF.sized_for(full, dim=settings.dim, rng=rng)
         for name in methods_of(regime):
             if name != ORIGINAL:
-                METHODS[name].build(settings, regime, lambda _: np.random.default_rng(0)).forget(
+                METHODS[name].build(settings, regime, lambda _: np.random.default_rng(0), {}).forget(
                     model, full, requests
                 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from alteraser.experiments.methods import AH_NEWTON, HF_NEWTON, ORIGINAL, RETRAIN, RETRAIN_STAR, WARM_START
 from alteraser.experiments.tables import Record, grouped, mean_of, paper
+from alteraser.measure.compare import FORGETTING, OTHERS
 from alteraser.report.tables import Table
 
 KS = ("10", "20", "50")
@@ -77,7 +78,8 @@ def _paper_goals(dataset: str, methods: Methods) -> Iterator[Goal]:
         published = paper()["accuracy"][dataset][RETRAIN][f"{measure}@10"]
         half = 1.96 * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
         reached = statistics.mean(values) + half >= published
-        shown = f"{statistics.mean(values):.4f} ± {half:.4f}"
+        everyone = statistics.mean(_over_everyone(record, measure) for record in methods[RETRAIN])
+        shown = f"{statistics.mean(values):.4f} ± {half:.4f} (all users: {everyone:.4f})"
         yield Goal(f"Retrain: {text}", f"≥ {published} (paper), or inside the 95 % interval", shown, reached)
 
 
@@ -97,9 +99,25 @@ def _converged_goals(dataset: str, methods: Methods) -> Iterator[Goal]:
         for measure, text in (("recall", "Recall@10"), ("ndcg", "NDCG@10")):
             retrain, star = (_mean(methods, m, measure, "10") for m in (RETRAIN, RETRAIN_STAR))
             yield _near(text, methods, name, max(0.005, abs(star - retrain)), measure, "10")
-    ah = _mean(methods, AH_NEWTON, "speed_up")
     wanted = CONVERGED_SPEED_UPS[dataset]
-    yield Goal(f"{AH_NEWTON}: speed-up over accelerated ALS", f"≥ {wanted:g}", f"{ah:.1f}", ah >= wanted)
+    for ratio, over in (
+        ("speed_up_same_loss_passes", "accelerated ALS"),
+        ("speed_up_same_loss_newton", "accelerated ALS that ends with joint Newton steps"),
+    ):
+        ah = _mean(methods, AH_NEWTON, ratio)
+        yield Goal(
+            f"{AH_NEWTON}: speed-up over {over}, to the same loss",
+            f"≥ {wanted:g}",
+            f"{ah:.1f}",
+            ah >= wanted,
+        )
+
+
+def _over_everyone(record: Record, measure: str) -> float:
+    """The mean over forgetting and other users."""
+    groups = ((record, record["n_users"][FORGETTING]), (record["others"], record["n_users"][OTHERS]))
+    total = sum(group[measure]["10"] * n for group, n in groups)
+    return float(total / sum(n for _, n in groups))
 
 
 def _near(text: str, methods: Methods, name: str, allowed: float, *path: str) -> Goal:

@@ -14,7 +14,7 @@ import numpy as np
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Requests
 from alteraser.data.split import holdout, inject_noise, privacy_requests
-from alteraser.experiments.methods import METHODS, ORIGINAL, RETRAIN, RETRAIN_ALS, methods_of
+from alteraser.experiments.methods import METHODS, ORIGINAL, RETRAIN, RIVALS, methods_of
 from alteraser.experiments.settings import Regime, Settings
 from alteraser.measure.compare import FORGETTING, OTHERS, Report, compare
 from alteraser.models.enmf import ENMF
@@ -69,24 +69,32 @@ def run_case(
     original = training.model
     models: dict[str, Any] = {ORIGINAL: original}
     extra = {ORIGINAL: {"passes": len(training.losses), "converged": training.converged}}
+    losses: dict[str, float] = {}
     for name in wanted:
         if name == ORIGINAL:
             continue
         announce(name)
         outcome, seconds[name] = timed(
-            lambda name=name: METHODS[name].build(settings, case.regime, case.rng),  # type: ignore[misc]
+            lambda name=name: METHODS[name].build(settings, case.regime, case.rng, losses),  # type: ignore[misc]
             original,
             full,
             requests,
         )
-        models[name] = outcome.model
+        models[name], losses[name] = outcome.model, outcome.cost.loss_after
         extra[name] = _extra(outcome)
     announce("measuring")
     mask = requests.match(full).mask
     forget, remain = full.only(mask), full.without(mask)
+    began = time.perf_counter()
     report = compare(models, remain=remain, test=test, forget=forget, reference=RETRAIN)
+    measuring = (time.perf_counter() - began) / len(models)
     return [
-        asdict(case) | {"method": name} | figures_of(report, name) | _speed(name, seconds) | extra[name]
+        asdict(case)
+        | {"method": name}
+        | figures_of(report, name)
+        | _speed(name, seconds)
+        | {"seconds_measured": seconds[name] + measuring}
+        | extra[name]
         for name in models
     ]
 
@@ -150,6 +158,8 @@ def figures_of(report: Report, name: str) -> dict[str, Any]:
 def _speed(name: str, seconds: dict[str, float]) -> dict[str, Any]:
     speed: dict[str, Any] = {"seconds": seconds[name]}
     speed["speed_up"] = None if name == ORIGINAL else seconds[RETRAIN] / seconds[name]
-    if RETRAIN_ALS in seconds and name != ORIGINAL:
-        speed["speed_up_als"] = seconds[RETRAIN_ALS] / seconds[name]
+    if name != ORIGINAL:
+        speed |= {
+            ratio: seconds[rival] / seconds[name] for rival, ratio in RIVALS.items() if rival in seconds
+        }
     return speed

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from alteraser.errors import SettingError
 from alteraser.models.objective import Objective
+from alteraser.sweep.joint import JointNewton
 from alteraser.train.adamw import AdamW
 from alteraser.train.als import ALS
 from alteraser.train.base import Trainer
@@ -16,6 +17,7 @@ from alteraser.train.base import Trainer
 Regime = Literal["paper", "converged"]
 REGIMES: tuple[Regime, ...] = ("paper", "converged")
 CHOSEN = "settings.json"
+TO_THE_OPTIMUM = ALS(max_passes=1000, tolerance=1e-9, acceleration=JointNewton(after=1e-5))
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Settings:
         """AdamW with early stopping as in the paper, or accelerated ALS to the optimum."""
         if regime == "paper":
             return AdamW(learning_rate=self.learning_rate, batch_users=self.batch_users)
-        return ALS(max_passes=1000, tolerance=1e-8)
+        return TO_THE_OPTIMUM
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -44,7 +44,7 @@ def sizes_study(
         for name in names:
             announce(f"{n} interactions: {name}")
             outcome, seconds[name] = timed(
-                lambda name=name: METHODS[name].build(settings, case.regime, case.rng),  # type: ignore[misc]
+                lambda name=name: METHODS[name].build(settings, case.regime, case.rng, {}),  # type: ignore[misc]
                 original,
                 full,
                 requests,
@@ -84,7 +84,7 @@ def solvers_study(
     announce("Original")
     original = train_original(case, settings, full).model
     announce(RETRAIN)
-    reference = METHODS[RETRAIN].build(settings, case.regime, case.rng).forget(original, full, requests)
+    reference = METHODS[RETRAIN].build(settings, case.regime, case.rng, {}).forget(original, full, requests)
     models, rows = {RETRAIN: reference.model}, {}
     for name, solver in SOLVERS.items():
         announce(name)

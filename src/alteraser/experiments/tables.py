@@ -62,6 +62,9 @@ EFFICIENCY = (
     Column("Seconds", _nested("seconds"), ("efficiency", "seconds"), 3),
     Column("Speed-up", _nested("speed_up"), ("efficiency", "speed_up"), 2),
     Column("Speed-up over ALS", _nested("speed_up_als"), None, 2),
+    Column("Over accelerated ALS to the same loss", _nested("speed_up_same_loss_passes"), None, 2),
+    Column("Over joint Newton to the same loss", _nested("speed_up_same_loss_newton"), None, 2),
+    Column("Seconds with measuring", _nested("seconds_measured"), None, 3),
     Column("Passes", _nested("passes"), None, 1),
     Column("Loss", _nested("loss"), None, 1),
 )

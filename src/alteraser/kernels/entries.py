@@ -90,6 +90,37 @@ def entry_sums(
 
 
 @threaded
+def add_residuals(
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    own: Floats,
+    fixed: Floats,
+    missing_row: Floats,
+    missing_column: Floats,
+    residuals: Floats,
+    n_workers: int,
+) -> None:
+    """Adds to residuals[r] half of minus the gradient of the entries' loss in own[r]."""
+    d = own.shape[1]
+    for worker in prange(n_workers):
+        for turn in range(worker, len(order), n_workers):
+            row = order[turn]
+            vector, residual = own[row], residuals[row]
+            for entry in range(starts[row], starts[row + 1]):
+                column = columns[entry]
+                x = fixed[column]
+                score = vector[0] * x[0]
+                for j in range(1, d):
+                    score += vector[j] * x[j]
+                weight = fixed.dtype.type(weights[entry])
+                slope = weight - (weight - missing_row[row] * missing_column[column]) * score
+                for j in range(d):
+                    residual[j] += slope * x[j]
+
+
+@threaded
 def cross_products(
     order: NDArray[np.int64],
     starts: NDArray[np.int64],

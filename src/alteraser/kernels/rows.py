@@ -120,21 +120,19 @@ def factorise_rows(
     missing_row: Floats,
     missing_column: Floats,
     ridge: Floats,
-    own: Floats,
     factors: Floats,
-    residuals: Floats,
     solved: NDArray[np.bool_],
     n_workers: int,
 ) -> None:
-    """The factor of A of every row, and Σ_c w_c x_c − A·own: half of what its own gradient lacks to zero."""
+    """The factor of A of every row, and whether there is one."""
     d = fixed.shape[1]
     for worker in prange(n_workers):
+        side = np.empty(d, fixed.dtype)
         gathered = np.empty(CHUNK * d, fixed.dtype)
         scale = np.empty(CHUNK, fixed.dtype)
         for turn in range(worker, len(order), n_workers):
             row = order[turn]
             first, last = starts[row], starts[row + 1]
-            matrix, residual, vector = factors[row], residuals[row], own[row]
             _assemble(
                 columns[first:last],
                 weights[first:last],
@@ -145,19 +143,10 @@ def factorise_rows(
                 ridge[row],
                 gathered,
                 scale,
-                matrix,
-                residual,
+                factors[row],
+                side,
             )
-            for i in range(d):
-                upper = np.uintp(i * d)
-                value = vector[i]
-                total = matrix[upper + np.uintp(i)] * value
-                for j in range(np.uintp(i + 1), np.uintp(d)):
-                    cell = matrix[upper + j]
-                    total += cell * vector[j]
-                    residual[j] -= cell * value
-                residual[i] -= total
-            solved[row] = _factorise(matrix, d)
+            solved[row] = _factorise(factors[row], d)
 
 
 @threaded

@@ -35,32 +35,34 @@ class Recommender(Protocol):
         ...
 
 
-class RowProblems(Protocol):
-    """The row problems of one side while all else is fixed, to be taken in blocks."""
-
-    def block(self, rows: NDArray[np.int64]) -> RowProblem: ...
-
-
-class RowCurvature(Protocol):
-    """The factorised Hessians of all rows of a side, and how their gradients move with the other side's table.
-
-    All is halved: A is half a row's Hessian, `residual` half of minus the gradient of L in the side's table.
-    """
+class RowFactors(Protocol):
+    """The factorised matrices A of all rows of a side, A being half a row's Hessian."""
 
     @property
-    def residual(self) -> Tensor: ...
-
-    @property
-    def factors(self) -> NDArray[Any]:
-        """The space it takes, [n_rows, d·d]."""
+    def space(self) -> NDArray[Any]:
+        """What they take, [n_rows, d·d]."""
         ...
 
     def solve(self, vectors: Tensor) -> Tensor:
         """A⁻¹ of each row times its vector."""
         ...
 
+
+class RowProblems(Protocol):
+    """The row problems of one side while all else is fixed, to be taken in blocks; or all together, halved."""
+
+    def block(self, rows: NDArray[np.int64]) -> RowProblem: ...
+
+    def residual(self, own: Tensor) -> Tensor:
+        """Half of minus the gradient of L in this side's table, where it is `own`."""
+        ...
+
     def cross(self, own: Tensor, change: Tensor) -> Tensor:
-        """Half the change of L's gradient in the rows `own` as the other side's table moves along `change`."""
+        """Half the change of that gradient as the other side's table moves along `change`."""
+        ...
+
+    def factorised(self, space: NDArray[Any] | None = None) -> RowFactors | None:
+        """A of all rows, in `space` if given, which then no longer serves whom it served; None if a row has none."""
         ...
 
 
@@ -77,12 +79,6 @@ class Factored(Recommender, Protocol):
     def with_rows(self, side: Side, rows: NDArray[np.int64], vectors: Tensor) -> Self: ...
 
     def row_problems(self, side: Side, data: Interactions) -> RowProblems: ...
-
-    def row_curvature(
-        self, side: Side, data: Interactions, space: NDArray[Any] | None = None
-    ) -> RowCurvature | None:
-        """The curvature of all rows of a side, in `space` if given; None if a row's matrix cannot be factorised."""
-        ...
 
     def with_other_parameters_solved(self, data: Interactions) -> Self:
         """The model with the parameters that belong to no row (Φ) at their best, or as they were if L would rise."""

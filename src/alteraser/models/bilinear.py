@@ -16,7 +16,7 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, ModelError, SettingError
 from alteraser.kernels.entries import batch_gradients, row_losses
 from alteraser.models.objective import Objective, Weights
-from alteraser.models.ridge import RidgeCurvature, RidgeSide
+from alteraser.models.ridge import RidgeSide
 
 INITIAL_SCALE = 0.1
 
@@ -124,12 +124,8 @@ class Bilinear(ABC):
             missing_row=missing[side],
             missing_column=missing[side.other],
             l2=torch.from_numpy(weights.l2[side]).to(self.dtype),
+            h=self.h,
         )
-
-    def row_curvature(
-        self, side: Side, data: Interactions, space: NDArray[Any] | None = None
-    ) -> RidgeCurvature | None:
-        return RidgeCurvature.of(self.row_problems(side, data), self.table(side), self.h, space)
 
     def weigh(self, data: Interactions) -> Weights:
         return self.objective.weigh(data)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from alteraser.data.interactions import CSR
 from alteraser.errors import ModelError
-from alteraser.kernels.entries import cross_products, entry_scores, entry_sums
+from alteraser.kernels.entries import add_residuals, cross_products, entry_scores, entry_sums
 from alteraser.kernels.jit import n_threads
 from alteraser.kernels.rows import factorise_rows, longest_first, solve_rows, substitute_rows
 from alteraser.optim.problem import Expansion, RowProblem
@@ -30,6 +30,7 @@ class RidgeSide:
     missing_row: Tensor  # [n_rows]
     missing_column: Tensor  # [n_columns]
     l2: Tensor  # [n_rows]
+    h: Tensor  # [d], what the other side's vectors are multiplied with to be seen
 
     @cached_property
     def gram(self) -> Tensor:
@@ -46,73 +47,77 @@ class RidgeSide:
             self.missing_row.to(dtype),
             self.missing_column.to(dtype),
             self.l2.to(dtype),
+            self.h.to(dtype),
         )
 
-
-@dataclass(frozen=True, eq=False)
-class RidgeCurvature:
-    """The factorised matrices of all rows of a side: half their Hessians.
-
-    `residual` is half of minus the gradient of L in the rows as they were when it was made.
-    """
-
-    side: RidgeSide
-    h: Tensor  # [d]
-    order: NDArray[np.int64]
-    factors: NDArray[Any]  # [n_rows, d·d]
-    residual: Tensor  # [n_rows, d]
-
-    @classmethod
-    def of(cls, side: RidgeSide, own: Tensor, h: Tensor, space: NDArray[Any] | None) -> RidgeCurvature | None:
-        """In `space` if given, which then no longer serves whom it served; None if a row cannot be factorised."""
-        n, d = own.shape
-        factors = np.empty((n, d * d), side.fixed.numpy().dtype) if space is None else space
-        order = longest_first(np.arange(n), side.data.starts)
-        residual, solved = torch.empty(n, d, dtype=own.dtype), np.empty(n, dtype=np.bool_)
-        factorise_rows(
-            order,
-            side.data.starts,
-            side.data.columns,
-            side.data.weights,
-            side.fixed.numpy(),
-            side.gram.numpy(),
-            side.missing_row.numpy(),
-            side.missing_column.numpy(),
-            side.l2.numpy(),
-            own.contiguous().numpy(),
-            factors,
-            residual.numpy(),
-            solved,
-            n_threads(),
+    def residual(self, own: Tensor) -> Tensor:
+        own = own.contiguous()
+        residual = -(own * self.missing_row[:, None]) @ self.gram - own * self.l2[:, None]
+        add_residuals(
+            self._order, *self._csr, own.numpy(), *self._fixed_and_missing, residual.numpy(), n_threads()
         )
-        return cls(side, h, order, factors, residual) if solved.all() else None
-
-    def solve(self, vectors: Tensor) -> Tensor:
-        """A⁻¹ of each row times its vector."""
-        solution = vectors.clone(memory_format=torch.contiguous_format)
-        substitute_rows(self.factors, solution.numpy())
-        return solution
+        return residual
 
     def cross(self, own: Tensor, change: Tensor) -> Tensor:
-        """Half the change of L's gradient in the rows `own` as the other side's table moves along `change`."""
-        side, change = self.side, (change * self.h).contiguous()
-        own = own.contiguous()
-        spread = (change * side.missing_column[:, None]).T @ side.fixed
-        products = (own * side.missing_row[:, None]) @ (spread + spread.T)
+        own, change = own.contiguous(), (change * self.h).contiguous()
+        spread = (change * self.missing_column[:, None]).T @ self.fixed
+        products = (own * self.missing_row[:, None]) @ (spread + spread.T)
+        fixed, missing_row, missing_column = self._fixed_and_missing
         cross_products(
-            self.order,
-            side.data.starts,
-            side.data.columns,
-            side.data.weights,
+            self._order,
+            *self._csr,
             own.numpy(),
-            side.fixed.numpy(),
+            fixed,
             change.numpy(),
-            side.missing_row.numpy(),
-            side.missing_column.numpy(),
+            missing_row,
+            missing_column,
             products.numpy(),
             n_threads(),
         )
         return products
+
+    def factorised(self, space: NDArray[Any] | None = None) -> RidgeFactors | None:
+        n, d = len(self.l2), self.fixed.shape[1]
+        fixed, missing_row, missing_column = self._fixed_and_missing
+        space = np.empty((n, d * d), fixed.dtype) if space is None else space
+        solved = np.empty(n, dtype=np.bool_)
+        factorise_rows(
+            self._order,
+            *self._csr,
+            fixed,
+            self.gram.numpy(),
+            missing_row,
+            missing_column,
+            self.l2.numpy(),
+            space,
+            solved,
+            n_threads(),
+        )
+        return RidgeFactors(space) if solved.all() else None
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return longest_first(np.arange(len(self.l2)), self.data.starts)
+
+    @property
+    def _csr(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        return self.data.starts, self.data.columns, self.data.weights
+
+    @property
+    def _fixed_and_missing(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        return self.fixed.numpy(), self.missing_row.numpy(), self.missing_column.numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFactors:
+    """The factorised matrices A of all rows of a side: half their Hessians."""
+
+    space: NDArray[Any]  # [n_rows, d·d]
+
+    def solve(self, vectors: Tensor) -> Tensor:
+        solution = vectors.clone(memory_format=torch.contiguous_format)
+        substitute_rows(self.space, solution.numpy())
+        return solution
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,9 @@ A_Q⁻¹ as preconditioner, so that with a great damping it is the step of an al
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
@@ -17,23 +18,27 @@ from torch import Tensor
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
-from alteraser.models.base import RowCurvature
+from alteraser.models.base import RowFactors
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.accelerate import Anderson, Extrapolated
 from alteraser.sweep.sweep import Advance, Model, Sweeper
 
 MAX_REFUSALS = 6
+SLOW = 0.25  # a step that gains more than this share of what the step before gained has old factors to blame
 
 
 @dataclass(frozen=True)
 class JointNewton:
     """Steps of Newton's method over all rows, one in the place of each pass.
 
-    `damping` is where the damping starts; it falls while steps keep their promise and rises when they do not. A step
-    ends when a product adds less than `forcing` to what it promises, or after `max_products`. The factors of all rows
-    are kept: where they need more than `max_bytes`, and with solvers other than AH-Newton, `otherwise` takes over.
+    Far from the optimum passes are cheaper: those of `otherwise` come first, until one lowers the loss by less than
+    `after` of it (infinity: none of them). `damping` is where the damping starts; it falls while steps keep their
+    promise and rises when they do not. A step ends when a product adds less than `forcing` of what it promises, or
+    after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, and with solvers
+    other than AH-Newton, `otherwise` takes over.
     """
 
+    after: float = math.inf
     damping: float = 0.1
     forcing: float = 0.03
     max_products: int = 100
@@ -41,99 +46,130 @@ class JointNewton:
     otherwise: Anderson = Anderson()
 
     def __post_init__(self) -> None:
-        if not (self.damping > 0 and 0 < self.forcing < 1 and self.max_products >= 1):
+        if not (self.after > 0 and self.damping > 0 and 0 < self.forcing < 1 and self.max_products >= 1):
             raise SettingError(
-                f"damping is {self.damping}, forcing {self.forcing} and max_products {self.max_products}; a number "
-                f"above 0, one between 0 and 1 and a whole number from 1 up are wanted."
+                f"after is {self.after}, damping {self.damping}, forcing {self.forcing}, max_products "
+                f"{self.max_products}; wanted: two numbers above 0, one between 0 and 1, a whole number from 1 up."
             )
 
     def begin(self, sweeper: Sweeper, model: Model, data: Interactions) -> Advance[Model]:
         size = sum(table.shape[0] * table.shape[1] ** 2 * table.element_size() for table in _tables(model))
         if sweeper.solver != ah_newton or len(model.sides) != 2 or size > self.max_bytes:
             return self.otherwise.begin(sweeper, model, data)
-        return _Joint(self, Extrapolated(self.otherwise.window, sweeper, data), data, self.damping)
+        passes = Extrapolated(self.otherwise.window, sweeper, data)
+        return _Joint(self, passes, data, self.damping, near=self.after == math.inf)
 
 
 def _tables(model: Model) -> list[Tensor]:
     return [model.table(side) for side in model.sides]
 
 
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """A step of both tables, and how much it promises to lower the loss by."""
+
+    of_first: Tensor
+    of_last: Tensor
+    promised: float
+
+
 @dataclass(eq=False)
-class _Joint(Generic[Model]):
-    """What lasts from step to step: the damping, and the model whose first side was just solved, with its factors."""
+class _Joint:
+    """What lasts from step to step: the damping, and the factors, which serve until a step breaks its promise."""
 
     settings: JointNewton
     fallback: Extrapolated
     data: Interactions
     damping: float
+    near: bool
+    fall: float = math.inf  # of the step before
+    factors: dict[Side, RowFactors] = field(default_factory=dict)
     space: dict[Side, NDArray[Any]] = field(default_factory=dict)
-    solved: tuple[Model, RowCurvature] | None = None
 
     def __call__(self, model: Model, loss: float) -> tuple[Model, float]:
-        first, last = model.sides
-        at = self.solved if self.solved is not None and self.solved[0] is model else self._solve(model, first)
+        if not self.near:
+            end, reached = self.fallback(model, loss)
+            self.near = loss - reached < self.settings.after * loss
+            return end, reached
+        start, here, fresh = model, loss, False
         for _ in range(MAX_REFUSALS):
-            curvature = None if at is None else self._curvature(at[0], last)
-            if at is None or curvature is None:
-                break
-            here = loss if at[0] is model else at[0].loss(self.data)
-            step, promised = self._step(at[0].table(first), at[0].table(last), at[1], curvature)
-            start = at[0].with_parameters({**at[0].parameters(), last.value: at[0].table(last) + step})
-            there = self._solve(start, first)
-            reached = torch.inf if there is None else there[0].loss(self.data)
-            kept = (here - reached) / promised if promised > 0 else 1.0
-            self.damping *= 0.25 if kept > 0.75 else 4.0 if kept < 0.25 else 1.0
-            if there is not None and reached <= min(here, loss):
-                self.solved = there
-                return there[0], reached
-            if promised <= torch.finfo(step.dtype).eps * here:
-                break  # below what the loss can show
-            at = self._solve(model, first)  # its factors were overwritten
-        self.solved = None
+            if not self.factors:
+                factorised = self._factorise(start)
+                if factorised is None:
+                    break
+                start, here, fresh = factorised, factorised.loss(self.data), True
+            step = self._step(start)
+            end = self._after(start, step)
+            reached = end.loss(self.data)
+            kept = (here - reached) / step.promised if step.promised > 0 else 1.0
+            if reached <= here:
+                self.damping *= 0.25 if kept > 0.75 else 4.0 if kept < 0.25 else 1.0
+                if not 0.5 < kept < 2 or here - reached > SLOW * self.fall:
+                    self.factors.clear()
+                self.fall = here - reached
+                return end, reached
+            if step.promised <= torch.finfo(step.of_last.dtype).eps * here:
+                return start, here  # the loss could not show more
+            if fresh:
+                self.damping *= 4
+            else:
+                self.factors.clear()
         return self.fallback(model, loss)
 
-    def _solve(self, model: Model, side: Side) -> tuple[Model, RowCurvature] | None:
-        """The model with this side at its minimum, and the factors; None if there are none."""
-        curvature = self._curvature(model, side)
-        if curvature is None:
-            return None
-        table = model.table(side) + curvature.solve(curvature.residual)
-        return model.with_parameters({**model.parameters(), side.value: table}), curvature
+    def _factorise(self, model: Model) -> Model | None:
+        """The model with its first side solved, the factors of both sides now in place; None if a row has none."""
+        for side in model.sides:
+            problems, table = model.row_problems(side, self.data), model.table(side)
+            factors = problems.factorised(self.space.get(side))
+            if factors is None:
+                self.factors.clear()
+                return None
+            self.factors[side], self.space[side] = factors, factors.space
+            if side is model.sides[0]:
+                solved = table + factors.solve(problems.residual(table))
+                model = model.with_parameters({**model.parameters(), side.value: solved})
+        return model
 
-    def _curvature(self, model: Model, side: Side) -> RowCurvature | None:
-        curvature = model.row_curvature(side, self.data, self.space.get(side))
-        if curvature is not None:
-            self.space[side] = curvature.factors
-        return curvature
+    def _after(self, model: Model, step: _Step) -> Model:
+        """The model after a step, its first side solved anew as well as the factors at hand allow."""
+        first, last = model.sides
+        tables = {
+            first.value: model.table(first) + step.of_first,
+            last.value: model.table(last) + step.of_last,
+        }
+        model = model.with_parameters({**model.parameters(), **tables})
+        residual = model.row_problems(first, self.data).residual(model.table(first))
+        tables[first.value] = model.table(first) + self.factors[first].solve(residual)
+        return model.with_parameters({**model.parameters(), **tables})
 
-    def _step(
-        self, fixed: Tensor, own: Tensor, first: RowCurvature, last: RowCurvature
-    ) -> tuple[Tensor, float]:
-        """The step for the last side's table `own`, and how much it promises to lower the loss by."""
-        step, promised = torch.zeros_like(own), 0.0
-        residual = last.residual
-        search = last.solve(residual)
+    def _step(self, model: Model) -> _Step:
+        (first, last), (p, q) = model.sides, (model.table(side) for side in model.sides)
+        of_first, of_last = (model.row_problems(side, self.data) for side in (first, last))
+        solve_first, solve_last = self.factors[first].solve, self.factors[last].solve
+        dp, dq, promised = torch.zeros_like(p), torch.zeros_like(q), 0.0
+        residual = of_last.residual(q)
+        search = solve_last(residual)
         # A_Q times the search direction, kept by the same recurrence as the direction itself.
         weighed, norm = residual, _dot(residual, search)
         for _ in range(self.settings.max_products):
-            bent = last.cross(own, first.solve(first.cross(fixed, search)))
-            curved = (1 + self.damping) * weighed - bent
+            response = solve_first(of_first.cross(p, search))
+            curved = (1 + self.damping) * weighed - of_last.cross(q, response)
             curvature = _dot(search, curved)
             if not curvature > self.damping / 2 * _dot(search, weighed):
                 break  # hardly curved, or the wrong way: the picture does not hold that far
             length = norm / curvature
-            step = step + length * search
-            residual = residual - length * curved
+            dq, dp = dq + length * search, dp - length * response
             promised += length * norm
             if length * norm < self.settings.forcing * promised:
                 break
-            nearer = last.solve(residual)
+            residual = residual - length * curved
+            nearer = solve_last(residual)
             norm, before = _dot(residual, nearer), norm
             search = nearer + norm / before * search
             weighed = residual + norm / before * weighed
-        if promised == 0:
-            return search, norm
-        return step, promised
+        if promised == 0:  # the step of a plain pass
+            return _Step(-solve_first(of_first.cross(p, search)), search, norm)
+        return _Step(dp, dq, promised)
 
 
 def _dot(a: Tensor, b: Tensor) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -123,13 +124,13 @@ def repeat(
     *,
     max_passes: int,
     tolerance: float,
-    gradient_goal: float = 0.0,
+    loss_goal: float = -math.inf,
     acceleration: Acceleration | None = None,
     progress: Progress | None = None,
 ) -> Passes[Model]:
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
 
-    They also end, or do not begin, where the norm of the gradient is at most `gradient_goal`.
+    They also end where the loss is at most `loss_goal`.
     """
     check_stopping_rule(max_passes, tolerance)
     losses = [model.loss(data)]
@@ -138,13 +139,11 @@ def repeat(
     if acceleration is not None and not sweeper.solve_others:
         advance = acceleration.begin(sweeper, model, data)
     for done in range(1, max_passes + 1):
-        if gradient_goal > 0 and model.gradient_norm(data) <= gradient_goal:
-            return Passes(model, losses, converged=True)
         model, loss = advance(model, losses[-1])
         losses.append(loss)
         if progress is not None:
             progress(done, max_passes, losses[-1])
-        if losses[-2] - losses[-1] < tolerance * losses[-2]:
+        if losses[-1] <= loss_goal or losses[-2] - losses[-1] < tolerance * losses[-2]:
             return Passes(model, losses, converged=True)
     return Passes(model, losses, converged=False)
 

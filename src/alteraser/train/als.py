@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from alteraser.train.base import Training
 
 @dataclass(frozen=True)
 class ALS:
-    """Stops when a pass lowers the loss by less than `tolerance` of it; nothing in it is random.
+    """Stops when a pass lowers the loss by less than `tolerance` of it, or it is `loss_goal`; nothing is random.
 
     Passes are accelerated unless `acceleration` is None.
     """
@@ -26,6 +27,7 @@ class ALS:
     acceleration: Acceleration | None = Anderson()
     solver: Solver = ah_newton
     solve_others: bool = False
+    loss_goal: float = -math.inf
 
     def __post_init__(self) -> None:
         check_stopping_rule(self.max_passes, self.tolerance)
@@ -41,6 +43,7 @@ class ALS:
             data,
             max_passes=self.max_passes,
             tolerance=self.tolerance,
+            loss_goal=self.loss_goal,
             acceleration=self.acceleration,
             progress=progress,
         )

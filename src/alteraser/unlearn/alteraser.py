@@ -21,12 +21,12 @@ class AltEraser:
     """One pass over the forgetting users and items, then passes over all until the stopping rule.
 
     `max_passes` counts the passes over all; with 0 only the forgetting rows are solved anew. They end when a pass
-    lowers the loss on the remaining data by less than `tolerance` of it, or when the norm of its gradient is at most
-    `training_gap` times what the original had on the full data: the model is then as near its optimum as the original
-    was to its own, and to go on would be training, not forgetting (0: go on).
+    lowers the loss on the remaining data by less than `tolerance` of it. There are none if the forgetting pass left a
+    gradient whose norm is at most `training_gap` times what the original had on the full data: the model is then as
+    near its optimum as the original was to its own, and to go on would be training, not forgetting (0: always go on).
 
-    They are accelerated unless `acceleration` is None, as in the paper. `solve_others` adds the step for Φ (here h),
-    which goes without acceleration.
+    With `acceleration` they are steps of Newton's method over all rows, or passes that start from a guess; None gives
+    the paper's passes. `solve_others` adds the step for Φ (here h), which goes without acceleration.
     """
 
     solver: Solver = ah_newton
@@ -56,31 +56,31 @@ class AltEraser:
         """The original made to forget what is requested, without starting anew."""
 
         def erase(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
-            sweeper = self._sweeper()
-            rows = Rows.occupied(forget)
+            sweeper, rows = self._sweeper(), Rows.occupied(forget)
             dimensions, whole = model.carrying(), model
-            model = model.only(dimensions)
-            goal = (
-                self.training_gap * model.gradient_norm(full)
-                if self.max_passes and self.training_gap
-                else 0.0
-            )
-            model = sweeper.sweep(model, remain, rows)
+            original = model.only(dimensions)
+            model = sweeper.sweep(original, remain, rows)
+            near = self.max_passes > 0 and self._as_near_as(original, full, model, remain)
             passes = repeat(
                 sweeper,
                 model,
                 remain,
-                max_passes=self.max_passes,
+                max_passes=0 if near else self.max_passes,
                 tolerance=self.tolerance,
-                gradient_goal=goal,
                 acceleration=self.acceleration,
                 progress=progress,
             )
             visited = len(rows) + passes.n_passes * len(Rows.occupied(remain))
             erased = whole.with_dimensions(dimensions, passes.model)
-            return Training(erased, passes.losses, passes.converged, visited)
+            return Training(erased, passes.losses, near or passes.converged, visited)
 
         return forget_by(erase, original, full, requested, missing=missing)
+
+    def _as_near_as(self, original: Model, full: Interactions, model: Model, remain: Interactions) -> bool:
+        """Whether the model is as near its optimum as the original was to its own."""
+        if self.training_gap == 0:
+            return False
+        return model.gradient_norm(remain) <= self.training_gap * original.gradient_norm(full)
 
     def _sweeper(self) -> Sweeper:
         return Sweeper(self.solver, self.block_rows, self.executor, self.solve_others)
