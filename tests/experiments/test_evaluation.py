@@ -18,7 +18,17 @@ from alteraser.errors import DataError, OutputExists, SettingError
 from alteraser.experiments import evaluation as module
 from alteraser.experiments.evaluation import Evaluation, evaluate, sizes
 from alteraser.experiments.goals import goals_table
-from alteraser.experiments.methods import AH_NEWTON, HF_NEWTON, METHODS, ORIGINAL, RETRAIN, RETRAIN_STAR
+from alteraser.experiments.methods import (
+    AH_NEWTON,
+    HF_NEWTON,
+    METHODS,
+    ORIGINAL,
+    RETRAIN,
+    RETRAIN_STAR,
+    RIVALS,
+    SAME_LOSS_NEWTON,
+    SAME_LOSS_PASSES,
+)
 from alteraser.experiments.page import write_page
 from alteraser.experiments.run import Case, run_case
 from alteraser.experiments.settings import Settings, chosen_settings, paper_datasets
@@ -27,7 +37,7 @@ from alteraser.experiments.tables import paper, tables
 from alteraser.experiments.tune import tune
 
 SMALL = Settings(dim=4, batch_users=64, l2=0.05)
-FEW = (ORIGINAL, RETRAIN, RETRAIN_STAR, HF_NEWTON, AH_NEWTON)
+FEW = (ORIGINAL, RETRAIN, RETRAIN_STAR, HF_NEWTON, AH_NEWTON, SAME_LOSS_PASSES, SAME_LOSS_NEWTON)
 needs_data = pytest.mark.skipif(
     "ALTERASER_DATA" not in os.environ, reason="ALTERASER_DATA names no data folder"
 )
@@ -77,14 +87,26 @@ def test_agreement_is_with_retrain_and_speed_is_against_it(records: list[dict[st
             assert record["speed_up"] == pytest.approx(retrain["seconds"] / record["seconds"])
 
 
+def test_retraining_to_the_same_loss_ends_there(records: list[dict[str, Any]]) -> None:
+    for run in (0, 1):
+        of = {r["method"]: r for r in records if r["regime"] == "converged" and r["run"] == run}
+        ours = of[AH_NEWTON]
+        for rival, ratio in RIVALS.items():
+            if rival in of:
+                *before, last = of[rival]["losses"]
+                assert last <= ours["losses"][-1] < min(before)
+                assert ours[ratio] == pytest.approx(of[rival]["seconds"] / ours["seconds"])
+        assert ratio in ours
+
+
 def test_retrain_star_shares_the_initial_weights_in_the_papers_regime_alone(data: Interactions) -> None:
     def rng(purpose: str) -> np.random.Generator:
         return Case("ml-1m", "noise", "paper", 0).rng(purpose)
 
-    first, star = (METHODS[name].build(SMALL, "paper", rng) for name in (RETRAIN, RETRAIN_STAR))
+    first, star = (METHODS[name].build(SMALL, "paper", rng, {}) for name in (RETRAIN, RETRAIN_STAR))
     assert first.rng.random(5).tolist() == star.rng.random(5).tolist()  # type: ignore[attr-defined]
     assert star.order is not None  # type: ignore[attr-defined]
-    converged = METHODS[RETRAIN_STAR].build(SMALL, "converged", rng)
+    converged = METHODS[RETRAIN_STAR].build(SMALL, "converged", rng, {})
     assert converged.rng.random(5).tolist() != rng("retrain").random(5).tolist()  # type: ignore[attr-defined]
     del data
 
@@ -144,6 +166,18 @@ def test_goals_are_judged_by_the_figures(records: list[dict[str, Any]]) -> None:
     )
     assert near[3] == ("yes" if abs(ours - wanted) <= 0.005 else "**no**")
     assert goals_table(records, "amazon-14core", "paper") is None
+    speeds = [row for row in table.rows if "to the same loss" in row[0]]
+    assert len(speeds) == 2
+    ratios = [
+        r["speed_up_same_loss_passes"]
+        for r in records
+        if r["method"] == AH_NEWTON and r["regime"] == "converged"
+    ]
+    assert speeds[0][2] == f"{np.mean(ratios):.1f}"
+    of_paper = goals_table(
+        [r for r in records if r["method"] != HF_NEWTON or r["regime"] == "paper"], "ml-1m", "converged"
+    )
+    assert of_paper is None  # without all the methods there is nothing to judge
 
 
 def test_the_page_is_made_of_the_results_alone(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.synthetic import synthetic
 from alteraser.experiments import studies
-from alteraser.experiments.methods import AH_NEWTON, RETRAIN
+from alteraser.experiments.methods import AH_NEWTON, ORIGINAL, RETRAIN, RETRAIN_STAR
+from alteraser.experiments.page import write_page
 from alteraser.experiments.run import Case
 from alteraser.experiments.settings import Settings
+from alteraser.experiments.store import Store
 from alteraser.experiments.tables import study_table
 from alteraser.optim.solvers import SOLVERS
 
@@ -33,9 +37,7 @@ def test_the_study_of_sizes_compares_with_retraining(
     data: Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(studies, "SIZES", (1, 0.1))
-    records = studies.sizes_study(
-        Case("ml-1m", "noise", "converged", 0), data, SMALL, announce=lambda _: None
-    )
+    records = studies.sizes_study(Case("ml-1m", "noise", "converged", 0), data, SMALL, lambda _: None)
     n = round(0.1 * 0.8 * len(data))
     assert {(r["size"], r["method"]) for r in records if r["size"] == 1} == {(1, RETRAIN), (1, AH_NEWTON)}
     assert all(abs(r["size"] - n) <= 10 for r in records if r["size"] != 1)
@@ -43,10 +45,90 @@ def test_the_study_of_sizes_compares_with_retraining(
     assert len(study_table("sizes", records).rows) == 4
 
 
+CASE = Case("ml-1m", "noise", "converged", 0)
+
+
 def test_the_study_of_solvers_has_them_all(data: Interactions) -> None:
-    records = studies.solvers_study(
-        Case("ml-1m", "noise", "converged", 0), data, SMALL, announce=lambda _: None
-    )
-    assert [record["solver"] for record in records] == list(SOLVERS)
+    records = studies.solvers_study(CASE, data, SMALL, lambda _: None)
+    assert [record["solver"] for record in records] == [RETRAIN, *SOLVERS]
     losses = {record["solver"]: record["loss_after"] for record in records}
     assert losses["hf-newton"] == pytest.approx(losses["ah-newton"], rel=1e-3)
+    assert len(study_table("solvers", records).rows) == len(records)
+
+
+def test_the_study_of_enmf_solves_h_too(data: Interactions) -> None:
+    records = {r["method"]: r for r in studies.enmf_study(CASE, data, SMALL, lambda _: None)}
+    assert list(records)[:3] == [ORIGINAL, RETRAIN, RETRAIN_STAR]
+    ours, without = records["AltEraser with the step for Φ"], records["AltEraser"]
+    assert ours["loss_after"] <= without["loss_after"] * (1 + 1e-4)
+    assert records[ORIGINAL]["re_predict"] > ours["re_predict"]
+
+
+def test_the_study_of_acceleration_has_loss_and_clock_of_each_way(data: Interactions) -> None:
+    records = studies.acceleration_study(CASE, data, SMALL, lambda _: None)
+    assert [(r["task"], r["way"]) for r in records] == [
+        (task, way) for way in studies.WAYS for task in ("train", "forget")
+    ]
+    for record in records:
+        assert record["clock"] == sorted(record["clock"])
+        assert len(record["clock"]) == len(record["losses"]) == record["passes"]
+    ends = {r["way"]: r["loss"] for r in records if r["task"] == "train"}
+    assert ends["joint Newton"] == pytest.approx(ends["Anderson"], rel=1e-4)
+
+
+def test_the_study_of_conditions_varies_one_at_a_time(
+    data: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, values in {
+        "L2_FACTORS": (1.0,),
+        "DIMS": (2, 4),
+        "TRAINED_PASSES": (2,),
+        "DELETED": (0.1,),
+    }.items():
+        monkeypatch.setattr(studies, name, values)
+    records = studies.conditions_study(CASE, data, SMALL, lambda _: None)
+    assert [(r["varied"], r["value"]) for r in records[::4]] == [
+        ("regularisation (l2)", 0.05),
+        ("dimension", 2.0),
+        ("dimension", 4.0),
+        ("passes of training", 2.0),
+        ("share deleted", 0.1),
+    ]
+    assert {r["method"] for r in records} == {ORIGINAL, RETRAIN, RETRAIN_STAR, AH_NEWTON}
+    assert all("seconds" not in r for r in records if r["method"] == ORIGINAL)
+
+
+def test_a_slice_has_the_users_asked_for_and_nothing_of_others(data: Interactions) -> None:
+    part = studies.slice_of(data, 30, np.random.default_rng(0))
+    assert part.n_users == 30
+    frame, whole = part.to_frame(), data.to_frame()
+    chosen = whole.filter(whole["user_id"].is_in(frame["user_id"].unique().implode()))
+    assert frame.equals(chosen)
+    assert part.n_items == frame["item_id"].n_unique()
+
+
+@pytest.mark.parametrize("study", ["sizes", "conditions", "acceleration", "solvers"])
+def test_the_page_shows_a_study_with_its_figure(
+    study: str, data: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, values in {
+        "L2_FACTORS": (1.0,),
+        "DIMS": (2,),
+        "TRAINED_PASSES": (2,),
+        "DELETED": (0.1,),
+    }.items():
+        monkeypatch.setattr(studies, name, values)
+    monkeypatch.setattr(studies, "SIZES", (1, 10))
+    records = studies.STUDIES[study](CASE, data, SMALL, lambda _: None)
+    store = Store(tmp_path / "results")
+    store.create()
+    store.write("part", {"study": study, "data": {"users": 500}, "users": 120, "records": records})
+    write_page(tmp_path / "results", tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text()
+    assert "120 of its 500 users" in page
+    assert study_table(study, records).markdown() in page
+    drawn = tmp_path / "results" / "part.svg"
+    assert drawn.exists() is (study != "solvers")
+    if drawn.exists():
+        assert "(results/part.svg)" in page
+        assert drawn.read_text().count(" L ") > 4  # there are lines

@@ -104,6 +104,8 @@ def _converged_goals(dataset: str, methods: Methods) -> Iterator[Goal]:
         ("speed_up_same_loss_passes", "accelerated ALS"),
         ("speed_up_same_loss_newton", "accelerated ALS that ends with joint Newton steps"),
     ):
+        if ratio not in methods[AH_NEWTON][0]:
+            continue
         ah = _mean(methods, AH_NEWTON, ratio)
         yield Goal(
             f"{AH_NEWTON}: speed-up over {over}, to the same loss",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from alteraser.experiments.goals import goals_table
@@ -44,7 +44,9 @@ def write_page(folder: Path, page: Path) -> None:
     store = Store(folder)
     records = [record for _, result in store.all() for record in result.get("results", ())]
     searches = [result for _, result in store.all() if "trials" in result]
-    data = {result["results"][0]["dataset"]: result["data"] for _, result in store.all() if "data" in result}
+    data = {
+        result["results"][0]["dataset"]: result["data"] for _, result in store.all() if "results" in result
+    }
     parts = [INTRODUCTION, f"## The data\n\n{statistics_table(data).markdown()}", *_goals(records)]
     for (dataset, scenario, regime), methods in sorted(grouped(records).items()):
         n_runs = max(len(rows) for rows in methods.values())
@@ -57,12 +59,91 @@ def write_page(folder: Path, page: Path) -> None:
             parts.append(f"![{name}]({folder.name}/{file.name})\n")
         chosen = [record for rows in methods.values() for record in rows]
         parts += [f"### {table.title.split(' — ')[-1]}\n\n{table.markdown()}" for table in tables(chosen)]
-    parts += [
-        f"## Study: {t.title}\n\n{t.markdown()}"
-        for t in (study_table(r["study"], r["records"]) for _, r in store.all() if "study" in r)
-    ]
+    for name, result in store.all():
+        if "study" in result:
+            parts.append(_study(folder, name, result))
     parts += [f"## The search: {t.title}\n\n{t.markdown()}" for t in map(tuning_table, searches)]
     page.write_text("\n".join(parts), encoding="utf-8")
+
+
+STUDIES = {
+    "sizes": "How cost and quality move with the size of the request",
+    "solvers": "Every solver on the same request",
+    "enmf": "ENMF with h solved too",
+    "acceleration": "Plain passes, Anderson, joint Newton",
+    "conditions": "When forgetting equals retraining",
+}
+
+
+def _study(folder: Path, name: str, result: Record) -> str:
+    """The section of a study: its table, and its figure if it has one."""
+    study, records = result["study"], result["records"]
+    table = study_table(study, records)
+    of = f"{records[0]['dataset']}, {records[0]['regime']} regime"
+    if (sliced := result["users"]) != result["data"]["users"]:
+        of += f", {sliced} of its {result['data']['users']} users"
+    parts = [f"## {STUDIES[study]}: {of}", ""]
+    if study in FIGURES:
+        svg = FIGURES[study](f"{STUDIES[study]}: {of}", records)
+        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+        parts += [f"![{name}]({folder.name}/{name}.svg)", ""]
+    return "\n".join([*parts, table.markdown()])
+
+
+def _lines(records: Sequence[Record], x: str, *path: str) -> plots.Lines:
+    """A line for each method: a figure against what was varied."""
+    methods = dict.fromkeys(r["method"] for r in records)
+    lines = {}
+    for method in methods:
+        points = [
+            (float(r[x]), mean_of([r], *path)) for r in records if r["method"] == method and path[0] in r
+        ]
+        if points:
+            lines[method] = ([across for across, _ in points], [up for _, up in points])
+    return lines
+
+
+def _sizes_figure(title: str, records: Sequence[Record]) -> str:
+    x = "interactions deleted"
+    rows = {
+        "seconds": {x: _lines(records, "size", "seconds")},
+        "RBO@10": {x: _lines(records, "size", "rbo", "10")},
+    }
+    return plots.panels(title, rows, log_x=[x], log_y=["seconds"])
+
+
+def _conditions_figure(title: str, records: Sequence[Record]) -> str:
+    varied = list(dict.fromkeys(r["varied"] for r in records))
+    of = {each: [r for r in records if r["varied"] == each] for each in varied}
+    rows = {
+        "RBO@10 with Retrain": {each: _lines(of[each], "value", "rbo", "10") for each in varied},
+        "NDCG@10": {each: _lines(of[each], "value", "ndcg", "10") for each in varied},
+    }
+    return plots.panels(title, rows, log_x=varied)
+
+
+def _acceleration_figure(title: str, records: Sequence[Record]) -> str:
+    row = {}
+    for task in dict.fromkeys(r["task"] for r in records):
+        chosen = [r for r in records if r["task"] == task]
+        lowest = min(min(r["losses"]) for r in chosen)
+        lines = {}
+        for r in chosen:
+            points = [
+                (t, loss - lowest) for t, loss in zip(r["clock"], r["losses"], strict=True) if loss > lowest
+            ]
+            lines[r["way"]] = ([t for t, _ in points], [gap for _, gap in points])
+        row[f"seconds to {task}"] = lines
+    return plots.panels(
+        title, {"loss above the lowest": row}, log_x=list(row), log_y=["loss above the lowest"]
+    )
+
+
+FIGURES: dict[str, Callable[[str, Sequence[Record]], str]] = {
+    "sizes": _sizes_figure,
+    "conditions": _conditions_figure,
+    "acceleration": _acceleration_figure,
+}
 
 
 def _goals(records: Sequence[Record]) -> Iterator[str]:

@@ -132,22 +132,40 @@ def paper() -> dict[str, Any]:
     return figures
 
 
+VARIED = {
+    "sizes": ("size", "method"),
+    "solvers": ("solver",),
+    "enmf": ("method",),
+    "acceleration": ("task", "way"),
+    "conditions": ("varied", "value", "method"),
+}
+"""What the rows of each study's table are told apart by."""
+STUDY_COLUMNS = (
+    Column("Seconds", _nested("seconds"), digits=3),
+    Column("Speed-up", _nested("speed_up"), digits=2),
+    Column("Passes", _nested("passes"), digits=0),
+    Column("RBO@10", _nested("rbo", "10")),
+    Column("RBO@50", _nested("rbo", "50")),
+    Column("NDCG@10", _nested("ndcg", "10")),
+    Column("Re-predict", _nested("re_predict")),
+    Column("Loss", _nested("loss"), digits=2),
+)
+
+
 def study_table(study: str, records: Sequence[Record]) -> Table:
     """A row per record of a study: what was varied, then cost and quality."""
-    varied = {"sizes": ("size", "method"), "solvers": ("solver",)}[study]
-    figures: dict[str, Callable[[Record], str]] = {
-        "Seconds": lambda r: f"{r['seconds']:.3f}",
-        "Passes": lambda r: str(r["passes"]),
-        "RBO@10": lambda r: f"{r['rbo']['10']:.4f}",
-        "RBO@50": lambda r: f"{r['rbo']['50']:.4f}",
-        "Re-predict": lambda r: f"{r['re_predict']:.4f}",
-        "Loss": lambda r: f"{r['loss']:.1f}",
-    }
+    varied = VARIED[study]
+    shown = [c for c in STUDY_COLUMNS if any(c.take(record) is not None for record in records)]
     rows = tuple(
-        (*(str(r[key]) for key in varied), *(figure(r) for figure in figures.values())) for r in records
+        (*(_short(r[key]) for key in varied), *(_cell(c, r.get("method", ""), [r], {}) for c in shown))
+        for r in records
     )
     heading = f"{records[0]['dataset']}, {records[0]['regime']} regime: {study}"
-    return Table(heading, (*(key.capitalize() for key in varied), *figures), rows)
+    return Table(heading, (*(key.capitalize() for key in varied), *(c.title for c in shown)), rows)
+
+
+def _short(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def statistics_table(data: Mapping[str, Record]) -> Table:

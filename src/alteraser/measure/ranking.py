@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from alteraser.data.interactions import CSR
 from alteraser.models.base import Recommender
@@ -39,10 +40,22 @@ def top_k(
             scores[torch.from_numpy(row), torch.from_numpy(exclude.columns[entries]).long()] = -torch.inf
         if unavailable is not None:
             scores[:, torch.from_numpy(unavailable)] = -torch.inf
-        values, order = torch.sort(scores, dim=1, descending=True, stable=True)
-        best = order[:, :wanted].masked_fill(values[:, :wanted] == -torch.inf, -1)
-        lists[start : start + len(block), :wanted] = best.numpy()
+        lists[start : start + len(block), :wanted] = _best(scores, wanted).numpy()
     return lists
+
+
+def _best(scores: Tensor, wanted: int) -> Tensor:
+    """The columns of the greatest scores of each row, -1 in the place of -inf; ties go to the lower column."""
+    values, columns = torch.topk(scores, min(wanted + 1, scores.shape[1]), dim=1)
+    # topk takes any of the scores that tie for the last place: such rows are sorted whole.
+    tied = (values[:, wanted - 1] == values[:, -1]) & (values.shape[1] > wanted)
+    columns = columns[:, :wanted].sort(dim=1).values
+    values, order = torch.sort(scores.gather(1, columns), dim=1, descending=True, stable=True)
+    columns = columns.gather(1, order)
+    if tied.any():
+        sorted_values, sorted_columns = torch.sort(scores[tied], dim=1, descending=True, stable=True)
+        values[tied], columns[tied] = sorted_values[:, :wanted], sorted_columns[:, :wanted]
+    return columns.masked_fill(values == -torch.inf, -1)
 
 
 def hits(lists: Lists, users: NDArray[np.int64], relevant: CSR) -> Hits:

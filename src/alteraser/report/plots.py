@@ -70,6 +70,44 @@ def curves(
     return _svg(figure, title)
 
 
+Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+
+
+def panels(
+    title: str,
+    rows: Mapping[str, Mapping[str, Lines]],
+    *,
+    log_x: Sequence[str] = (),
+    log_y: Sequence[str] = (),
+) -> str:
+    """A grid of small plots: a row for each measure, a column for each thing varied, one legend for all.
+
+    `log_x` names the columns, `log_y` the rows with a logarithmic scale.
+    """
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    names = list(dict.fromkeys(name for row in rows.values() for lines in row.values() for name in lines))
+    figure = Figure(figsize=(0.8 + 2.5 * len(columns), 0.9 + 2.1 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), len(columns), squeeze=False, sharex="col", sharey="row")
+    drawn: dict[str, Any] = {}
+    for axes_row, (measure, row) in zip(grid, rows.items(), strict=True):
+        for axes, column in zip(axes_row, columns, strict=True):
+            for name, (across, up) in row.get(column, {}).items():
+                (drawn[name],) = axes.plot(across, up, marker="o", markersize=3, color=_colour(name, names))
+            axes.set_xscale("log" if column in log_x else "linear")
+            axes.set_yscale("log" if measure in log_y else "linear")
+            axes.spines[["top", "right"]].set_visible(False)
+        axes_row[0].set_ylabel(measure)
+    for axes, column in zip(grid[-1], columns, strict=True):
+        axes.set_xlabel(column)
+    figure.suptitle(title, x=0.02, ha="left", fontsize=11)
+    legend = figure.legend(
+        list(drawn.values()), list(drawn), frameon=False, loc="outside lower center", ncols=4, fontsize=8
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return _svg(figure, title)
+
+
 def scatter(title: str, points: Mapping[str, tuple[float, float]], *, x: str, y: str) -> str:
     """A named point each, x on a logarithmic scale."""
     figure = Figure(figsize=(7.0, 3.6))

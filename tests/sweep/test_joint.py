@@ -1,0 +1,164 @@
+"""Joint Newton steps: built from the true second derivatives, never uphill, and ending where passes end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from alteraser import (
+    ALS,
+    ENMF,
+    MF,
+    AltEraser,
+    Anderson,
+    Interactions,
+    JointNewton,
+    Objective,
+    SettingError,
+    ah_newton,
+    fit,
+    hf_newton,
+)
+from alteraser.data.interactions import Side
+from alteraser.sweep.sweep import Rows, Sweeper, repeat
+
+OBJECTIVE = Objective(w0=0.1, l2=0.1, l2_scaling=0.3)
+
+
+@pytest.fixture(scope="module")
+def slow(random_data: Any) -> Interactions:
+    """Data on which plain passes take long: a weak penalty."""
+    data: Interactions = random_data(60, 40, seed=5, density=0.2)
+    return data
+
+
+@pytest.mark.parametrize("confidences", [False, True], ids=["plain", "confidences"])
+@pytest.mark.parametrize("enmf", [False, True], ids=["mf", "enmf"])
+@pytest.mark.parametrize("side", list(Side), ids=lambda side: side.value)
+def test_its_parts_are_the_derivatives_of_the_dense_loss(
+    side: Side, enmf: bool, confidences: bool, random_data: Any, small_model: Any, dense_loss: Any
+) -> None:
+    objective = Objective(
+        w0=0.7,
+        l2=0.2,
+        l2_scaling=0.5,
+        user_activity=0.4,
+        item_popularity=1.3,
+        mean_user_count=3.0,
+        mean_item_count=4.0,
+    )
+    data = random_data(confidences=confidences, empty=True)
+    model = small_model(data, dim=3, objective=objective, enmf=enmf)
+    points = {name: value.clone().requires_grad_() for name, value in model.parameters().items()}
+    loss = dense_loss(data, objective, *points.values())
+    own, other = points[side.value], points[side.other.value]
+    (gradient,) = torch.autograd.grad(loss, own, create_graph=True)
+    problems, rng = model.row_problems(side, data), np.random.default_rng(0)
+
+    torch.testing.assert_close(-2 * problems.residual(own.detach()), gradient.detach())
+
+    # d(gradient)/d(other) along a change: the derivative of gradient·v in the other table, turned about.
+    change = torch.from_numpy(rng.normal(size=other.shape))
+    v = torch.zeros_like(own, requires_grad=True)
+    (towards,) = torch.autograd.grad((gradient * v).sum(), other, create_graph=True)
+    (wanted,) = torch.autograd.grad((towards * change).sum(), v, retain_graph=True)
+    torch.testing.assert_close(2 * problems.cross(own.detach(), change), wanted)
+
+    factors = problems.factorised()
+    assert factors is not None
+    vectors = torch.from_numpy(rng.normal(size=own.shape))
+    (product,) = torch.autograd.grad(
+        (gradient * vectors).sum(), own
+    )  # the rows' own Hessians, as rows are apart
+    torch.testing.assert_close(factors.solve(product / 2), vectors)
+
+
+@pytest.mark.parametrize("after", [np.inf, 1e-3], ids=["from the start", "after passes"])
+@pytest.mark.parametrize("kind", [MF, ENMF])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_the_loss_never_rises(kind: Any, dtype: torch.dtype, after: float, slow: Interactions) -> None:
+    objective = Objective(w0=0.1, l2=0.02, l2_scaling=0.3)
+    model = kind.sized_for(slow, dim=8, objective=objective, rng=np.random.default_rng(1), dtype=dtype)
+    passes = repeat(
+        Sweeper(ah_newton), model, slow, max_passes=60, tolerance=0.0, acceleration=JointNewton(after=after)
+    )
+    falls = -np.diff(passes.losses)
+    assert (falls[:-1] >= 0).all()
+    assert falls[-1] > -1e-5 * passes.losses[-1]  # the step that ends it may round
+
+
+def test_it_ends_where_plain_passes_end_in_far_fewer(slow: Interactions) -> None:
+    rng = np.random.default_rng(1)
+    model = MF.sized_for(slow, dim=8, objective=OBJECTIVE, rng=rng, dtype=torch.float64)
+    start = fit(model, slow, trainer=ALS(max_passes=30, tolerance=0.0, acceleration=None)).model
+    ways = (None, Anderson(), JointNewton())
+    plain, anderson, joint = (
+        fit(start, slow, trainer=ALS(max_passes=5000, tolerance=1e-14, acceleration=way)) for way in ways
+    )
+    assert joint.model.loss(slow) == pytest.approx(plain.model.loss(slow), rel=1e-9)
+    scores = [each.model.users @ each.model.items.T for each in (plain, joint)]
+    torch.testing.assert_close(scores[0], scores[1], rtol=0, atol=1e-4)
+    assert len(joint.losses) < 0.5 * len(anderson.losses) < 0.5 * len(plain.losses)
+    assert joint.model.gradient_norm(slow) < 1e-4 * start.gradient_norm(slow)
+
+
+@pytest.mark.parametrize(
+    ("settings", "solver"), [(JointNewton(max_bytes=1000), ah_newton), (JointNewton(), hf_newton)]
+)
+def test_where_it_cannot_be_passes_take_over(settings: JointNewton, solver: Any, slow: Interactions) -> None:
+    """Factors that would not fit, or a solver that has none: the same as Anderson's passes to the last bit."""
+    model = MF.sized_for(slow, dim=8, objective=OBJECTIVE, rng=np.random.default_rng(1))
+    ends = [
+        repeat(Sweeper(solver), model, slow, max_passes=5, tolerance=0.0, acceleration=way)
+        for way in (settings, Anderson())
+    ]
+    assert ends[0].losses == ends[1].losses
+    assert torch.equal(ends[0].model.items, ends[1].model.items)
+
+
+def test_rows_without_interactions_stay_zero(random_data: Any) -> None:
+    data = random_data(20, 12, empty=True)
+    model = MF.sized_for(data, dim=4, objective=OBJECTIVE, rng=np.random.default_rng(0))
+    trained = fit(model, data, trainer=ALS(max_passes=10, tolerance=0.0, acceleration=JointNewton())).model
+    assert torch.equal(trained.users[-1], torch.zeros(4))
+    assert torch.equal(trained.items[-1], torch.zeros(4))
+
+
+@pytest.mark.parametrize("setting", [{"after": 0.0}, {"damping": 0.0}, {"forcing": 1.0}, {"max_products": 0}])
+def test_settings_out_of_range_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=str(next(iter(setting.values())))):
+        JointNewton(**setting)
+
+
+@pytest.mark.parametrize("kind", [MF, ENMF])
+def test_forgetting_in_the_dimensions_that_carry_anything_changes_nothing_else(
+    kind: Any, slow: Interactions, pair_requests: Any
+) -> None:
+    """Two of six dimensions at zero, as a strong penalty leaves them: they stay so, the others as without them."""
+    rng = np.random.default_rng(3)
+    small = kind.sized_for(slow, dim=4, objective=OBJECTIVE, rng=rng, dtype=torch.float64)
+    wide = kind.sized_for(slow, dim=6, objective=OBJECTIVE, rng=rng, dtype=torch.float64)
+    dimensions = torch.tensor([0, 2, 3, 5])
+    wide = wide.with_dimensions(dimensions, small)
+    assert torch.equal(wide.carrying(), dimensions)
+    narrow = wide.only(dimensions)
+    assert narrow.loss(slow) == pytest.approx(wide.loss(slow), rel=1e-12)
+    users = np.arange(slow.n_users)
+    torch.testing.assert_close(narrow.scores(users), wide.scores(users))
+    back = wide.with_dimensions(dimensions, narrow)
+    for name, value in wide.parameters().items():
+        torch.testing.assert_close(back.parameters()[name], value)
+
+    chosen = rng.random(len(slow)) < 0.1
+    requests = pair_requests(slow, chosen)
+    outcome = AltEraser(max_passes=3, training_gap=0.0, acceleration=None).forget(wide, slow, requests)
+    assert torch.equal(outcome.model.carrying(), dimensions)
+    sweeper, remain = Sweeper(ah_newton), slow.without(chosen)
+    model = sweeper.sweep(wide, remain, Rows.occupied(slow.only(chosen)))
+    for _ in range(3):
+        model = sweeper.sweep(model, remain, Rows.occupied(remain))
+    torch.testing.assert_close(outcome.model.scores(users), model.scores(users))
+    torch.testing.assert_close(outcome.model.items, model.items)
