@@ -23,6 +23,7 @@ from alteraser import (
     hf_newton,
 )
 from alteraser.data.interactions import Side
+from alteraser.sweep.executors import Serial
 from alteraser.sweep.sweep import Rows, Sweeper, repeat
 
 OBJECTIVE = Objective(w0=0.1, l2=0.1, l2_scaling=0.3)
@@ -79,15 +80,59 @@ def test_its_parts_are_the_derivatives_of_the_dense_loss(
 @pytest.mark.parametrize("after", [np.inf, 1e-3], ids=["from the start", "after passes"])
 @pytest.mark.parametrize("kind", [MF, ENMF])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-def test_the_loss_never_rises(kind: Any, dtype: torch.dtype, after: float, slow: Interactions) -> None:
+def test_no_step_raises_the_loss(kind: Any, dtype: torch.dtype, after: float, slow: Interactions) -> None:
+    """From a start far off, where steps are refused, and on beyond the point where the loss can show a fall."""
     objective = Objective(w0=0.1, l2=0.02, l2_scaling=0.3)
     model = kind.sized_for(slow, dim=8, objective=objective, rng=np.random.default_rng(1), dtype=dtype)
-    passes = repeat(
-        Sweeper(ah_newton), model, slow, max_passes=60, tolerance=0.0, acceleration=JointNewton(after=after)
-    )
-    falls = -np.diff(passes.losses)
-    assert (falls[:-1] >= 0).all()
-    assert falls[-1] > -1e-5 * passes.losses[-1]  # the step that ends it may round
+    model = model.with_parameters({**model.parameters(), "items": 30 * model.items})
+    advance = JointNewton(after=after, damping=1e-6).begin(Sweeper(ah_newton), model, slow)
+    loss = first = model.loss(slow)
+    rounding = (
+        1e-6 if dtype == torch.float32 else 1e-13
+    )  # of a plain pass, which is what is left at the very end
+    for _ in range(60):
+        model, reached = advance(model, loss)
+        assert reached == model.loss(slow)
+        assert reached <= loss * (1 + rounding)
+        loss = reached
+    assert loss < 0.5 * first
+
+
+def test_it_goes_on_after_a_fallback(slow: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every step is refused a pass is made, and the next step does not use the factors from before it."""
+    model = MF.sized_for(slow, dim=8, objective=OBJECTIVE, rng=np.random.default_rng(1), dtype=torch.float64)
+    advance: Any = JointNewton().begin(Sweeper(ah_newton), model, slow)
+    monkeypatch.setattr("alteraser.sweep.joint.MAX_REFUSALS", 0)
+    after_pass, loss = advance(model, model.loss(slow))
+    rows = Rows.occupied(slow)
+    torch.testing.assert_close(after_pass.items, Sweeper(ah_newton).sweep(model, slow, rows).items)
+    assert not advance.factors
+    monkeypatch.setattr("alteraser.sweep.joint.MAX_REFUSALS", 6)
+    assert advance(after_pass, loss)[1] < loss
+
+
+def test_blocks_that_run_elsewhere_still_do(slow: Interactions) -> None:
+    asked = []
+
+    class Elsewhere(Serial):
+        def map(self, function: Any, tasks: Any) -> Any:
+            asked.append(1)
+            return super().map(function, tasks)
+
+    model = MF.sized_for(slow, dim=8, objective=OBJECTIVE, rng=np.random.default_rng(1))
+    sweeper = Sweeper(ah_newton, executor=Elsewhere())
+    repeat(sweeper, model, slow, max_passes=2, tolerance=0.0, acceleration=JointNewton())
+    assert len(asked) == 4  # two sides, twice
+
+
+def test_training_ends_at_a_loss_that_was_set(slow: Interactions) -> None:
+    model = MF.sized_for(slow, dim=8, objective=OBJECTIVE, rng=np.random.default_rng(1))
+    whole = fit(model, slow, trainer=ALS())
+    goal = whole.losses[3]
+    cut = fit(model, slow, trainer=ALS(loss_goal=goal))
+    assert cut.converged
+    assert cut.losses == whole.losses[:4]
+    assert fit(model, slow, trainer=ALS(loss_goal=0.0)).losses == whole.losses  # never reached
 
 
 def test_it_ends_where_plain_passes_end_in_far_fewer(slow: Interactions) -> None:
@@ -162,3 +207,31 @@ def test_forgetting_in_the_dimensions_that_carry_anything_changes_nothing_else(
         model = sweeper.sweep(model, remain, Rows.occupied(remain))
     torch.testing.assert_close(outcome.model.scores(users), model.scores(users))
     torch.testing.assert_close(outcome.model.items, model.items)
+
+
+def test_a_dimension_that_users_still_need_is_kept(slow: Interactions) -> None:
+    model = MF.sized_for(slow, dim=3, objective=OBJECTIVE, rng=np.random.default_rng(0), dtype=torch.float64)
+    faint = torch.tensor([1.0, 1e-18, 1e-18], dtype=torch.float64)
+    loud = torch.tensor([1.0, 1e18, 1.0], dtype=torch.float64)
+    model = model.with_parameters({"users": model.users * loud, "items": model.items * faint})
+    assert model.carrying().tolist() == [0, 1]
+    nothing = model.with_parameters({"users": model.users * 0, "items": model.items * 0})
+    assert nothing.carrying().tolist() == [0, 1, 2]
+
+
+def test_with_the_step_for_h_no_dimension_is_left_out(slow: Interactions, pair_requests: Any) -> None:
+    """What h has in an empty dimension is for the others to have."""
+    rng = np.random.default_rng(3)
+    small = ENMF.sized_for(slow, dim=4, objective=OBJECTIVE, rng=rng, dtype=torch.float64)
+    wide = ENMF.sized_for(slow, dim=6, objective=OBJECTIVE, rng=rng, dtype=torch.float64)
+    wide = wide.with_dimensions(torch.arange(4), small)
+    requests = pair_requests(slow, rng.random(len(slow)) < 0.1)
+    solved, kept = (
+        AltEraser(max_passes=8, training_gap=0.0, acceleration=None, solve_others=others).forget(
+            wide, slow, requests
+        )
+        for others in (True, False)
+    )
+    assert solved.model.h[4:].abs().max() < 1e-6
+    assert torch.equal(kept.model.h, wide.h)
+    assert solved.cost.loss_after < kept.cost.loss_after

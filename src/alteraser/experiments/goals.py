@@ -7,7 +7,17 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from alteraser.experiments.methods import AH_NEWTON, HF_NEWTON, ORIGINAL, RETRAIN, RETRAIN_STAR, WARM_START
+from alteraser.experiments.methods import (
+    AH_NEWTON,
+    HF_NEWTON,
+    ORIGINAL,
+    RETRAIN,
+    RETRAIN_STAR,
+    SAME_LOSS,
+    SAME_LOSS_NEWTON,
+    SAME_LOSS_PASSES,
+    WARM_START,
+)
 from alteraser.experiments.tables import Record, grouped, mean_of, paper
 from alteraser.measure.compare import FORGETTING, OTHERS
 from alteraser.report.tables import Table
@@ -100,26 +110,30 @@ def _converged_goals(dataset: str, methods: Methods) -> Iterator[Goal]:
             retrain, star = (_mean(methods, m, measure, "10") for m in (RETRAIN, RETRAIN_STAR))
             yield _near(text, methods, name, max(0.005, abs(star - retrain)), measure, "10")
     wanted = CONVERGED_SPEED_UPS[dataset]
-    for ratio, over in (
-        ("speed_up_same_loss_passes", "accelerated ALS"),
-        ("speed_up_same_loss_newton", "accelerated ALS that ends with joint Newton steps"),
+    for rival, over in (
+        (SAME_LOSS_PASSES, "accelerated ALS"),
+        (SAME_LOSS_NEWTON, "accelerated ALS that ends with joint Newton steps"),
     ):
-        if ratio not in methods[AH_NEWTON][0]:
-            continue
-        ah = _mean(methods, AH_NEWTON, ratio)
-        yield Goal(
-            f"{AH_NEWTON}: speed-up over {over}, to the same loss",
-            f"≥ {wanted:g}",
-            f"{ah:.1f}",
-            ah >= wanted,
-        )
+        if rival in methods:
+            ah = _mean(methods, AH_NEWTON, SAME_LOSS[rival])
+            pairs = zip(methods[rival], methods[AH_NEWTON], strict=True)
+            there = sum(theirs["loss"] <= ours["loss"] * (1 + 1e-9) for theirs, ours in pairs)
+            note = "" if there == len(methods[rival]) else f" (retraining got there in {there} runs)"
+            yield Goal(
+                f"{AH_NEWTON}: speed-up over {over}, to the same loss",
+                f"≥ {wanted:g}",
+                f"{ah:.1f}{note}",
+                ah >= wanted,
+            )
 
 
 def _over_everyone(record: Record, measure: str) -> float:
     """The mean over forgetting and other users."""
-    groups = ((record, record["n_users"][FORGETTING]), (record["others"], record["n_users"][OTHERS]))
-    total = sum(group[measure]["10"] * n for group, n in groups)
-    return float(total / sum(n for _, n in groups))
+    counts = record["n_users"]
+    total = counts[FORGETTING] * record[measure]["10"]
+    if record["others"]:
+        total += counts[OTHERS] * record["others"][measure]["10"]
+    return float(total / sum(counts.values()))
 
 
 def _near(text: str, methods: Methods, name: str, allowed: float, *path: str) -> Goal:

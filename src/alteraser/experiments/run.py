@@ -14,7 +14,15 @@ import numpy as np
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Requests
 from alteraser.data.split import holdout, inject_noise, privacy_requests
-from alteraser.experiments.methods import METHODS, ORIGINAL, RETRAIN, RIVALS, methods_of
+from alteraser.experiments.methods import (
+    AH_NEWTON,
+    METHODS,
+    ORIGINAL,
+    RETRAIN,
+    RETRAIN_ALS,
+    SAME_LOSS,
+    methods_of,
+)
 from alteraser.experiments.settings import Regime, Settings
 from alteraser.measure.compare import FORGETTING, OTHERS, Report, compare
 from alteraser.models.enmf import ENMF
@@ -156,10 +164,13 @@ def figures_of(report: Report, name: str) -> dict[str, Any]:
 
 
 def _speed(name: str, seconds: dict[str, float]) -> dict[str, Any]:
-    speed: dict[str, Any] = {"seconds": seconds[name]}
-    speed["speed_up"] = None if name == ORIGINAL else seconds[RETRAIN] / seconds[name]
-    if name != ORIGINAL:
+    if name == ORIGINAL:
+        return {"seconds": seconds[name], "speed_up": None}
+    speed = {"seconds": seconds[name], "speed_up": seconds[RETRAIN] / seconds[name]}
+    if RETRAIN_ALS in seconds:
+        speed["speed_up_als"] = seconds[RETRAIN_ALS] / seconds[name]
+    if name == AH_NEWTON:
         speed |= {
-            ratio: seconds[rival] / seconds[name] for rival, ratio in RIVALS.items() if rival in seconds
+            ratio: seconds[rival] / seconds[name] for rival, ratio in SAME_LOSS.items() if rival in seconds
         }
     return speed

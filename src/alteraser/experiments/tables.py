@@ -183,7 +183,7 @@ def statistics_table(data: Mapping[str, Record]) -> Table:
 
 
 def tuning_table(result: Record) -> Table:
-    """The trials of a search, best first; the first row is what was chosen."""
+    """The trials of a search, best first."""
     trials = sorted(result["trials"], key=lambda trial: -float(trial["ndcg@10"]))
     fields = [name for name in trials[0]["settings"] if len({t["settings"][name] for t in trials}) > 1]
     rows = tuple(

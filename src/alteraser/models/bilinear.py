@@ -204,15 +204,17 @@ class Bilinear(ABC):
         return {}
 
     def carrying(self) -> Tensor:
-        """The dimensions in which the items are more than rounding errors; an exact pass leaves zeros in the others."""
+        """The dimensions in which the items, and what they give to scores, are more than rounding errors.
+
+        An exact pass leaves zeros in the others.
+        """
         seen = self._weighed(self.items).abs().amax(0)
-        largest = seen.max()
-        kept = (
-            seen > torch.finfo(self.dtype).eps * largest
-            if largest > 0
-            else torch.ones_like(seen, dtype=torch.bool)
-        )
-        return kept.nonzero().flatten()
+        given = seen * self.users.abs().amax(0)
+        eps = torch.finfo(self.dtype).eps
+        lost = (seen <= eps * seen.max()) & (given <= eps * given.max())
+        if lost.all() or not given.isfinite().all():
+            lost = torch.zeros_like(lost)
+        return (~lost).nonzero().flatten()
 
     def only(self, dimensions: Tensor) -> Self:
         # Over fewer dimensions h is normalised to a norm c times as large; p and q smaller by √c score the same, and

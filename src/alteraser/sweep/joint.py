@@ -21,10 +21,11 @@ from alteraser.errors import SettingError
 from alteraser.models.base import RowFactors
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.accelerate import Anderson, Extrapolated
+from alteraser.sweep.executors import Serial
 from alteraser.sweep.sweep import Advance, Model, Sweeper
 
 MAX_REFUSALS = 6
-SLOW = 0.25  # a step that gains more than this share of what the step before gained has old factors to blame
+SLOW = 0.25  # a step that gains more than this share of what the step before gained calls for new factors
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class JointNewton:
     Far from the optimum passes are cheaper: those of `otherwise` come first, until one lowers the loss by less than
     `after` of it (infinity: none of them). `damping` is where the damping starts; it falls while steps keep their
     promise and rises when they do not. A step ends when a product adds less than `forcing` of what it promises, or
-    after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, and with solvers
-    other than AH-Newton, `otherwise` takes over.
+    after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, with solvers other
+    than AH-Newton and where blocks run elsewhere, `otherwise` takes over.
     """
 
     after: float = math.inf
@@ -54,7 +55,8 @@ class JointNewton:
 
     def begin(self, sweeper: Sweeper, model: Model, data: Interactions) -> Advance[Model]:
         size = sum(table.shape[0] * table.shape[1] ** 2 * table.element_size() for table in _tables(model))
-        if sweeper.solver != ah_newton or len(model.sides) != 2 or size > self.max_bytes:
+        here = sweeper.solver == ah_newton and type(sweeper.executor) is Serial
+        if not here or len(model.sides) != 2 or size > self.max_bytes:
             return self.otherwise.begin(sweeper, model, data)
         passes = Extrapolated(self.otherwise.window, sweeper, data)
         return _Joint(self, passes, data, self.damping, near=self.after == math.inf)
@@ -102,22 +104,24 @@ class _Joint:
             end = self._after(start, step)
             reached = end.loss(self.data)
             kept = (here - reached) / step.promised if step.promised > 0 else 1.0
-            if reached <= here:
+            if reached <= min(here, loss):
                 self.damping *= 0.25 if kept > 0.75 else 4.0 if kept < 0.25 else 1.0
                 if not 0.5 < kept < 2 or here - reached > SLOW * self.fall:
                     self.factors.clear()
                 self.fall = here - reached
                 return end, reached
-            if step.promised <= torch.finfo(step.of_last.dtype).eps * here:
-                return start, here  # the loss could not show more
-            if fresh:
-                self.damping *= 4
-            else:
+            if not fresh:
                 self.factors.clear()
+            elif step.promised <= torch.finfo(step.of_last.dtype).eps * here:
+                return (start, here) if here <= loss else (model, loss)  # the loss could not show more
+            else:
+                self.damping *= 4
+        self.factors.clear()
         return self.fallback(model, loss)
 
     def _factorise(self, model: Model) -> Model | None:
         """The model with its first side solved, the factors of both sides now in place; None if a row has none."""
+        model = model.without_empty_rows(self.data)
         for side in model.sides:
             problems, table = model.row_problems(side, self.data), model.table(side)
             factors = problems.factorised(self.space.get(side))

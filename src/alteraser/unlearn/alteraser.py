@@ -58,7 +58,9 @@ class AltEraser:
         def erase(model: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
             sweeper, rows = self._sweeper(), Rows.occupied(forget)
             dimensions, whole = model.carrying(), model
-            original = model.only(dimensions)
+            # The step for Φ would share out among the others what h has in an empty dimension.
+            empty = len(dimensions) < model.table(model.sides[0]).shape[1] and not self.solve_others
+            original = model.only(dimensions) if empty else model
             model = sweeper.sweep(original, remain, rows)
             near = self.max_passes > 0 and self._as_near_as(original, full, model, remain)
             passes = repeat(
@@ -71,7 +73,7 @@ class AltEraser:
                 progress=progress,
             )
             visited = len(rows) + passes.n_passes * len(Rows.occupied(remain))
-            erased = whole.with_dimensions(dimensions, passes.model)
+            erased = whole.with_dimensions(dimensions, passes.model) if empty else passes.model
             return Training(erased, passes.losses, near or passes.converged, visited)
 
         return forget_by(erase, original, full, requested, missing=missing)
