@@ -271,4 +271,5 @@ def slice_of(data: Interactions, n_users: int, rng: np.random.Generator) -> Inte
     """The interactions of some random users, on a vocabulary of their own."""
     chosen = rng.choice(data.n_users, size=min(n_users, data.n_users), replace=False)
     frame = data.only(np.isin(data.users, chosen)).to_frame()
-    return Interactions.from_columns(frame["user_id"], frame["item_id"], merge=data.merge)
+    weights, times = (frame[name] if name in frame.columns else None for name in ("weight", "time"))
+    return Interactions.from_columns(frame["user_id"], frame["item_id"], weights, times, merge=data.merge)
