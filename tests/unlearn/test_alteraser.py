@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,22 @@ def test_nothing_forgotten_survives_in_a_weight(build: Any, small_model: Any) ->
         requests = Requests.pairs([f"u{u}" for u in users], [f"i{i}" for i in items])
         ends.append(scores(TO_THE_END.forget(model, full, requests).model))
     np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-6)
+
+
+def test_passes_end_when_the_model_is_as_near_its_optimum_as_the_original_was(
+    full: Interactions, chosen: Any, pair_requests: Any, small_model: Any
+) -> None:
+    """An original two passes into its training: forgetting ends where its own gap to the optimum would show."""
+    requests = pair_requests(full, chosen)
+    start = small_model(full, dim=2, objective=OBJECTIVE)
+    half_trained = repeat(Sweeper(ah_newton), start, full, max_passes=2, tolerance=0.0).model
+    own = half_trained.gradient_norm(full)
+    eraser = AltEraser(tolerance=0.0, training_gap=0.1, acceleration=None)
+    outcome = eraser.forget(half_trained, full, requests)
+    assert outcome.converged
+    assert outcome.cost.gradient_after <= 0.1 * own
+    before = replace(eraser, training_gap=0.0, max_passes=outcome.cost.passes - 2)
+    assert before.forget(half_trained, full, requests).cost.gradient_after > 0.1 * own
 
 
 def test_no_passes_follow_when_the_model_is_as_near_its_optimum_as_the_original_was(

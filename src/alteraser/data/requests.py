@@ -177,11 +177,16 @@ class _Ranges:
             .with_row_index("code")
             .with_columns(pl.col("code").cast(pl.Int64))
         )
+        # Few events concern those who ask: a look at a table of who did is quicker than joining all.
+        rows, asking = full.events[names[0]].to_numpy(), asked[names[0]].to_numpy()
+        asks = np.zeros(1 + max(int(rows.max(initial=0)), int(asking.max())), dtype=bool)
+        asks[asking] = True
+        near = np.flatnonzero(asks[rows])
         events = (
-            full.events.select(pl.col(names).cast(pl.Int64), rank=pl.Series(ranks))
-            .with_row_index("event")
+            full.events.select(pl.col(names))[near]
+            .select(pl.col(names).cast(pl.Int64), event=pl.Series(near), rank=pl.Series(ranks[near]))
             .join(codes, on=names, how="inner")
-            .select(pl.col("event").cast(pl.Int64), key=pl.col("code") * n_ranks + pl.col("rank"))
+            .select("event", key=pl.col("code") * n_ranks + pl.col("rank"))
             .sort("key")
         )
         code = asked.join(codes, on=names, how="left", maintain_order="left")["code"]

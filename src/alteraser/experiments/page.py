@@ -44,9 +44,10 @@ which the paper printed; **privacy**, 64 users have half of their own forgotten,
   compare.
 - AltEraser adds to the paper's algorithm that with AH-Newton the passes over all are steps of Newton's method over
   all rows together ([how it works](how-it-works.md)), each counted as a pass; with the other solvers they are
-  extrapolated. "plain passes" are as in the paper. There are none where the forgetting pass left the model as near
-  its optimum as the original was to its own ("training gap 0": they go on all the same). On ml-1m and
-  kuairec-binary in the paper's regime that is so: the AltErasers there are one forgetting pass by different solvers.
+  extrapolated. "plain passes" are as in the paper. They end, or do not begin, where the model is as near its
+  optimum as the original was to its own ("training gap 0": they go on to the tolerance). On ml-1m and
+  kuairec-binary in the paper's regime they do not begin: the AltErasers there are one forgetting pass by different
+  solvers.
 - In the converged regime the time of AltEraser is compared with that of retrainings which end as soon as they
   reach its loss: by accelerated ALS (Anderson), and by accelerated ALS that ends with joint Newton steps. Retrain
   itself, with which lists are compared, goes to the optimum.

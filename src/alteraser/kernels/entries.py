@@ -19,8 +19,9 @@ Floats = NDArray[Any]
 
 @compiled
 def _dot(table: Floats, row: int, other: Floats, column: int) -> Any:
-    total = table[row, 0] * other[column, 0]
-    for j in range(1, table.shape[1]):
+    # From zero, not from the first product: the loop then has no leftovers that do not fill a vector register.
+    total = table.dtype.type(0)
+    for j in range(table.shape[1]):
         total += table[row, j] * other[column, j]
     return total
 
@@ -111,8 +112,8 @@ def add_residuals(
             for entry in range(starts[row], starts[row + 1]):
                 column = columns[entry]
                 x = fixed[column]
-                score = vector[0] * x[0]
-                for j in range(1, d):
+                score = fixed.dtype.type(0)
+                for j in range(d):
                     score += vector[j] * x[j]
                 weight = fixed.dtype.type(weights[entry])
                 slope = weight - (weight - missing_row[row] * missing_column[column]) * score
@@ -146,9 +147,9 @@ def cross_products(
             for entry in range(starts[row], starts[row + 1]):
                 column = columns[entry]
                 x, dx = fixed[column], change[column]
-                score = vector[0] * x[0]
-                moved = vector[0] * dx[0]
-                for j in range(1, d):
+                score = fixed.dtype.type(0)
+                moved = fixed.dtype.type(0)
+                for j in range(d):
                     score += vector[j] * x[j]
                     moved += vector[j] * dx[j]
                 weight = fixed.dtype.type(weights[entry])

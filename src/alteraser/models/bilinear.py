@@ -160,8 +160,8 @@ class Bilinear(ABC):
         }
 
     def gradient_norm(self, data: Interactions) -> float:
-        _, gradients = self.batch_gradients(np.arange(self.n_users), data, self.weigh(data))
-        return math.sqrt(sum(float(gradients[side.value].double().square().sum()) for side in self.sides))
+        halves = (self.row_problems(side, data).residual(self.table(side)) for side in self.sides)
+        return 2 * math.sqrt(sum(float(half.double().square().sum()) for half in halves))
 
     def batch_gradients(
         self, users: NDArray[np.int64], data: Interactions, weights: Weights

@@ -125,12 +125,13 @@ def repeat(
     max_passes: int,
     tolerance: float,
     loss_goal: float = -math.inf,
+    gradient_goal: float = 0.0,
     acceleration: Acceleration | None = None,
     progress: Progress | None = None,
 ) -> Passes[Model]:
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
 
-    They also end where the loss is at most `loss_goal`.
+    They also end where the loss is at most `loss_goal` or the norm of its gradient at most `gradient_goal`.
     """
     check_stopping_rule(max_passes, tolerance)
     losses = [model.loss(data)]
@@ -144,6 +145,8 @@ def repeat(
         if progress is not None:
             progress(done, max_passes, losses[-1])
         if losses[-1] <= loss_goal or losses[-2] - losses[-1] < tolerance * losses[-2]:
+            return Passes(model, losses, converged=True)
+        if gradient_goal > 0 and model.gradient_norm(data) <= gradient_goal:
             return Passes(model, losses, converged=True)
     return Passes(model, losses, converged=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from alteraser.data.interactions import Interactions
@@ -15,15 +16,17 @@ from alteraser.sweep.sweep import Acceleration, Model, Progress, Rows, Sweeper, 
 from alteraser.train.base import Training
 from alteraser.unlearn.base import Outcome, forget_by
 
+FAINT = 0.01  # of the gradient that is left: below it the tolerance is met first, and the norm need not be looked at
+
 
 @dataclass(frozen=True)
 class AltEraser:
     """One pass over the forgetting users and items, then passes over all until the stopping rule.
 
     `max_passes` counts the passes over all; with 0 only the forgetting rows are solved anew. They end when a pass
-    lowers the loss on the remaining data by less than `tolerance` of it. There are none if the forgetting pass left a
-    gradient whose norm is at most `training_gap` times what the original had on the full data: the model is then as
-    near its optimum as the original was to its own, and to go on would be training, not forgetting (0: always go on).
+    lowers the loss on the remaining data by less than `tolerance` of it, or do not begin when the norm of its gradient
+    is at most `training_gap` times what the original had on the full data: the model is then as near its optimum as the
+    original was to its own, and to go on would be training, not forgetting (0: go on).
 
     With `acceleration` they are steps of Newton's method over all rows, or passes that start from a guess; None gives
     the paper's passes. `solve_others` adds the step for Φ (here h), which goes without acceleration.
@@ -62,13 +65,15 @@ class AltEraser:
             empty = len(dimensions) < model.table(model.sides[0]).shape[1] and not self.solve_others
             original = model.only(dimensions) if empty else model
             model = sweeper.sweep(original, remain, rows)
-            near = self.max_passes > 0 and self._as_near_as(original, full, model, remain)
+            goal, left = self._goal_and_left(original, full, model, remain)
+            near = left <= goal
             passes = repeat(
                 sweeper,
                 model,
                 remain,
                 max_passes=0 if near else self.max_passes,
                 tolerance=self.tolerance,
+                gradient_goal=goal if goal > FAINT * left else 0.0,
                 acceleration=self.acceleration,
                 progress=progress,
             )
@@ -78,11 +83,13 @@ class AltEraser:
 
         return forget_by(erase, original, full, requested, missing=missing)
 
-    def _as_near_as(self, original: Model, full: Interactions, model: Model, remain: Interactions) -> bool:
-        """Whether the model is as near its optimum as the original was to its own."""
-        if self.training_gap == 0:
-            return False
-        return model.gradient_norm(remain) <= self.training_gap * original.gradient_norm(full)
+    def _goal_and_left(
+        self, original: Model, full: Interactions, model: Model, remain: Interactions
+    ) -> tuple[float, float]:
+        """The norm of the gradient that is near enough to the optimum, and that which is left."""
+        if self.training_gap == 0 or self.max_passes == 0:
+            return 0.0, math.inf
+        return self.training_gap * original.gradient_norm(full), model.gradient_norm(remain)
 
     def _sweeper(self) -> Sweeper:
         return Sweeper(self.solver, self.block_rows, self.executor, self.solve_others)
