@@ -112,9 +112,9 @@ def _lines(records: Sequence[Record], x: str, *path: str) -> plots.Lines:
     methods = dict.fromkeys(r["method"] for r in records)
     lines = {}
     for method in methods:
-        points = [
+        points = sorted(
             (float(r[x]), mean_of([r], *path)) for r in records if r["method"] == method and path[0] in r
-        ]
+        )
         if points:
             lines[method] = ([across for across, _ in points], [up for _, up in points])
     return lines

@@ -10,6 +10,7 @@ from xml.sax.saxutils import quoteattr
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 COLOURS = {"original": "#8d99ae", "unlearned": "#2a9d8f", "retrained": "#e07a5f"}
 _OTHER_COLOURS = (
@@ -64,7 +65,10 @@ def curves(
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_title(title, loc="left", fontsize=11)
-    for text in axes.legend(drawn, list(lines), frameon=False).get_texts():
+    legend = axes.legend(
+        drawn, list(lines), frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8
+    )
+    for text in legend.get_texts():
         text.set_parse_math(False)
     axes.spines[["top", "right"]].set_visible(False)
     return _svg(figure, title)
@@ -94,6 +98,7 @@ def panels(
             for name, (across, up) in row.get(column, {}).items():
                 (drawn[name],) = axes.plot(across, up, marker="o", markersize=3, color=_colour(name, names))
             axes.set_xscale("log" if column in log_x else "linear")
+            axes.xaxis.set_minor_formatter(NullFormatter())  # over less than a decade they would overlap
             axes.set_yscale("log" if measure in log_y else "linear")
             axes.spines[["top", "right"]].set_visible(False)
         axes_row[0].set_ylabel(measure)
