@@ -207,13 +207,18 @@ def test_nothing_forgotten_survives_in_a_weight(build: Any, small_model: Any) ->
     np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-6)
 
 
-def test_passes_end_when_the_model_is_as_near_its_optimum_as_the_original_was(
-    full: Interactions, chosen: Any, pair_requests: Any, small_model: Any
-) -> None:
-    """An original two passes into its training: forgetting ends where its own gap to the optimum would show."""
-    requests = pair_requests(full, chosen)
+@pytest.fixture
+def half_trained(full: Interactions, small_model: Any) -> Any:
+    """An original two passes into its training."""
     start = small_model(full, dim=2, objective=OBJECTIVE)
-    half_trained = repeat(Sweeper(ah_newton), start, full, max_passes=2, tolerance=0.0).model
+    return repeat(Sweeper(ah_newton), start, full, max_passes=2, tolerance=0.0).model
+
+
+def test_passes_end_when_the_model_is_as_near_its_optimum_as_the_original_was(
+    full: Interactions, chosen: Any, pair_requests: Any, half_trained: Any
+) -> None:
+    """Forgetting ends where the original's own gap to the optimum would show."""
+    requests = pair_requests(full, chosen)
     own = half_trained.gradient_norm(full)
     eraser = AltEraser(tolerance=0.0, training_gap=0.1, acceleration=None)
     outcome = eraser.forget(half_trained, full, requests)
@@ -224,12 +229,10 @@ def test_passes_end_when_the_model_is_as_near_its_optimum_as_the_original_was(
 
 
 def test_no_passes_follow_when_the_model_is_as_near_its_optimum_as_the_original_was(
-    full: Interactions, chosen: Any, pair_requests: Any, small_model: Any
+    full: Interactions, chosen: Any, pair_requests: Any, half_trained: Any
 ) -> None:
-    """An original two passes into its training, whose own gap to the optimum is what remains to be seen."""
+    """The original's own gap to the optimum is then what remains to be seen."""
     requests = pair_requests(full, chosen)
-    start = small_model(full, dim=2, objective=OBJECTIVE)
-    half_trained = repeat(Sweeper(ah_newton), start, full, max_passes=2, tolerance=0.0).model
     only = AltEraser(max_passes=0).forget(half_trained, full, requests)
     left = only.cost.gradient_after / half_trained.gradient_norm(full)
     for gap, goes_on in ((1.01 * left, False), (0.99 * left, True), (0.0, True)):

@@ -54,16 +54,13 @@ class JointNewton:
             )
 
     def begin(self, sweeper: Sweeper, model: Model, data: Interactions) -> Advance[Model]:
-        size = sum(table.shape[0] * table.shape[1] ** 2 * table.element_size() for table in _tables(model))
+        tables = [model.table(side) for side in model.sides]
+        size = sum(table.nbytes * table.shape[1] for table in tables)
         here = sweeper.solver == ah_newton and type(sweeper.executor) is Serial
-        if not here or len(model.sides) != 2 or size > self.max_bytes:
+        if not here or len(tables) != 2 or size > self.max_bytes:
             return self.otherwise.begin(sweeper, model, data)
         passes = Extrapolated(self.otherwise.window, sweeper, data)
         return _Joint(self, passes, data, self.damping, near=self.after == math.inf)
-
-
-def _tables(model: Model) -> list[Tensor]:
-    return [model.table(side) for side in model.sides]
 
 
 @dataclass(frozen=True, eq=False)
