@@ -24,9 +24,9 @@ class AltEraser:
     """One pass over the forgetting users and items, then passes over all until the stopping rule.
 
     `max_passes` counts the passes over all; with 0 only the forgetting rows are solved anew. They end when a pass
-    lowers the loss on the remaining data by less than `tolerance` of it. They also end, or do not begin, when the norm
-    of its gradient is at most `training_gap` times what the original had on the full data: the model is then as near its
-    optimum as the original was to its own, and to go on would be training, not forgetting (0: go on).
+    lowers the loss on the remaining data by less than `tolerance` of it. They also end, or do not begin, when the
+    norm of its gradient is at most `training_gap` times what the original had on the full data: the model is then as
+    near its optimum as the original was to its own, and to go on would be training, not forgetting (0: go on).
 
     With `acceleration` they are steps of Newton's method over all rows, or passes that start from a guess; None gives
     the paper's passes. `solve_others` adds the step for Φ (here h), which goes without acceleration.
