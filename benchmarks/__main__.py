@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from typing import Any
 
-from benchmarks import exact_pass, footprint, page
+from benchmarks import batches, footprint, page, passes, requests, scaling, sequence, unlearning
 
-BENCHMARKS = {"exact_pass": exact_pass.measure, "footprint": footprint.measure}
+BENCHMARKS: dict[str, Callable[[str | None], dict[str, Any]]] = {
+    "passes": passes.measure,
+    "requests": requests.measure,
+    "batches": batches.measure,
+    "unlearning": unlearning.measure,
+    "sequence": sequence.measure,
+    "scaling": scaling.measure,
+    "footprint": footprint.measure,
+}
 
 
 def main() -> None:

@@ -48,6 +48,7 @@ from .optim.first_order import adahessian as adahessian
 from .optim.first_order import adamw as adamw
 from .optim.newton import Newton as Newton
 from .optim.newton import ah_newton as ah_newton
+from .optim.newton import cg_newton as cg_newton
 from .optim.newton import gauss_newton as gauss_newton
 from .optim.newton import hf_newton as hf_newton
 from .optim.scipy import ScipyRows as ScipyRows
@@ -61,5 +62,8 @@ from .train.fit import fit as fit
 from .unlearn.alteraser import AltEraser as AltEraser
 from .unlearn.base import Cost as Cost
 from .unlearn.base import Outcome as Outcome
+from .unlearn.eraser import Drift as Drift
+from .unlearn.eraser import Erased as Erased
+from .unlearn.eraser import Eraser as Eraser
 from .unlearn.retrain import Retrain as Retrain
 from .unlearn.retrain import WarmStart as WarmStart

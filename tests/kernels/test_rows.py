@@ -58,7 +58,7 @@ class Ridge:
         return answer
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 4, 5, 8, 9, 61, 64])
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 33, 61, 64])
 @pytest.mark.parametrize("missing", [0.0, 0.1, 3.0])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-4)])
 def test_rows_are_those_of_a_dense_solve(dim: int, missing: float, dtype: Any, tolerance: float) -> None:

@@ -51,6 +51,7 @@ SolverName = Literal[
     "adamw",
 ]
 MethodName = Literal["alteraser", "retrain", "warm-start"]
+ScopeName = Literal["forgetting", "affected", "all"]
 
 
 @reads_data
@@ -77,6 +78,17 @@ def forget(
             show_default="ah-newton",
         ),
     ] = None,
+    scope: Annotated[
+        ScopeName | None,
+        typer.Option(
+            help="alteraser: solve anew the rows of those who forget, all rows they affect, or everybody's.",
+            show_default="all",
+        ),
+    ] = None,
+    budget_seconds: Annotated[
+        float | None,
+        typer.Option(help="alteraser: begin no further pass after so many seconds.", show_default="no limit"),
+    ] = None,
     trainer: Annotated[
         TrainerName | None,
         typer.Option(help="retrain, warm-start: how to train.", show_default="as the model was trained"),
@@ -91,7 +103,8 @@ def forget(
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="Stop when the loss falls by less than this share.",
+            help="Stop when the loss falls by less than this share; with --scope affected, when no more than this "
+            "share is left of the gap that the deletion opened in it.",
             show_default="alteraser its own, else as the model was trained",
         ),
     ] = None,
@@ -138,7 +151,8 @@ def forget(
     key = _key(key_file)
     stored = load_model(model)
     settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
-    unlearner = _unlearner(stored, method, solver, trainer, settings | {"solve_h": solve_h}, seed=seed)
+    of_alteraser = {"solver": solver, "scope": scope, "budget_seconds": budget_seconds}
+    unlearner = _unlearner(stored, method, of_alteraser, trainer, settings | {"solve_h": solve_h}, seed=seed)
     asked = read_requests(requests)
     full = _full(stored, data, options)
     with progress("Forgetting") as watch:
@@ -189,7 +203,7 @@ def _full(stored: StoredModel, data: str, options: DataOptions) -> Interactions:
 def _unlearner(
     stored: StoredModel,
     method: MethodName,
-    solver: SolverName | None,
+    of_alteraser: dict[str, Any],
     trainer: TrainerName | None,
     settings: dict[str, Any],
     *,
@@ -202,9 +216,11 @@ def _unlearner(
     if method == "alteraser":
         if trainer is not None:
             raise SettingError("--trainer is a setting of retrain and warm-start; the method is alteraser.")
-        return _eraser(stored, solver or "ah-newton", **settings)
-    if solver is not None:
-        raise SettingError(f"--solver is a setting of alteraser; the method is {method}.")
+        return _eraser(stored, **of_alteraser, **settings)
+    for name, value in of_alteraser.items():
+        if value is not None:
+            option = name.replace("_", "-")
+            raise SettingError(f"--{option} is a setting of alteraser; the method is {method}.")
     if method == "retrain":
         return Retrain(rng, _trainer(stored, trainer, "als", settings))
     return WarmStart(rng, _trainer(stored, trainer, "adamw", settings))
@@ -212,8 +228,8 @@ def _unlearner(
 
 def _eraser(
     stored: StoredModel,
-    solver: SolverName,
     *,
+    solver: SolverName | None,
     learning_rate: float | None,
     solve_h: bool | None,
     **limits: Any,
@@ -227,7 +243,7 @@ def _eraser(
     if solve_h is not None and stored.kind != "enmf":
         raise SettingError(f"--solve-h is for enmf; the model is {stored.kind}.")
     given = {name: value for name, value in limits.items() if value is not None}
-    return AltEraser(solver=SOLVERS[solver], solve_others=bool(solve_h), **given)
+    return AltEraser(solver=SOLVERS[solver or "ah-newton"], solve_others=bool(solve_h), **given)
 
 
 def _trainer(

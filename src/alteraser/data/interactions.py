@@ -212,6 +212,18 @@ class Interactions:
         )
         return _sorted_csr(kept["weight"].to_numpy(), kept["user"].to_numpy(), kept["item"].to_numpy(), shape)
 
+    def weights_of(
+        self, users: NDArray[np.signedinteger], items: NDArray[np.signedinteger]
+    ) -> NDArray[np.float32]:
+        """The merged weight of each pair, -1 where it has no interactions."""
+        held = self.by(Side.USERS)
+        keys = np.repeat(np.arange(len(held)), held.counts) * self.n_items + held.columns
+        asked = users.astype(np.int64) * self.n_items + items
+        if len(keys) == 0:
+            return np.full(len(asked), -1, np.float32)
+        place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        return np.where(keys[place] == asked, held.weights[place], np.float32(-1))
+
     def only(self, mask: NDArray[np.bool_]) -> Interactions:
         """The events where `mask` holds, on the same vocabulary."""
         return replace(self, events=self.events.filter(pl.Series(mask)))

@@ -99,6 +99,16 @@ class Requests:
 
     def match(self, full: Interactions, missing: Missing = "error") -> Match:
         """The events of `full` to forget; a request that matches none is an error unless missing="ignore"."""
+        match = self.matched(full, missing)
+        if len(full) > 0 and match.mask.all():
+            raise NothingRemains(
+                f"The requests cover all {len(full)} interactions; nothing would remain to learn from. "
+                f"Delete the model and the data instead."
+            )
+        return match
+
+    def matched(self, full: Interactions, missing: Missing = "error") -> Match:
+        """As `match`, where `full` is but a part of the data, so that it may well be covered whole."""
         if missing not in ("error", "ignore"):
             raise SettingError(f"missing is {missing!r}; it must be 'error' or 'ignore'.")
         distinct = self.frame.unique(CONDITIONS, keep="first", maintain_order=True)
@@ -110,11 +120,6 @@ class Requests:
                 f"{n_missing} of {distinct.height} requests match no interaction in the data (the first: "
                 f"{_place(distinct, int(np.flatnonzero(lost)[0]))}). Correct them, or skip them with "
                 f"missing='ignore' (--missing ignore)."
-            )
-        if len(full) > 0 and mask.all():
-            raise NothingRemains(
-                f"The requests cover all {len(full)} interactions; nothing would remain to learn from. "
-                f"Delete the model and the data instead."
             )
         return Match(
             mask=mask,

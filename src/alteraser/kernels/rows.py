@@ -8,8 +8,9 @@ where m_r and m_c are the weights of a missing entry and `gram` = Σ_c m_c x_c x
 The minimum is A⁻¹ Σ_c w_c x_c with A = m_r·gram + Σ_c (w_c − m_r m_c) x_c x_cᵀ + ridge_r·I, and A − ridge_r·I is
 positive semi-definite whatever the sign of w_c − m_r m_c, because the gram holds what is taken away.
 
-Matrices are flat, upper triangle by rows. Indices into them are unsigned: a signed index would be checked for
-wrap-around, and the loop would not vectorise.
+Matrices are flat, upper triangle by rows, each row padded to whole tiles with zeros; what lies below the diagonal is
+not read. Indices into them are unsigned: a signed index would be checked for wrap-around, and the loop would not
+vectorise.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from numba import prange
 from numpy.typing import NDArray
 
 from alteraser.kernels.jit import compiled, n_threads, threaded
+from alteraser.kernels.tiles import TILE_COLUMNS, TILE_ROWS, add_tile, padded, subtract_tile
 
-CHUNK = 64  # entries gathered at a time; with d = 64 in float32 they and the matrix fit the first-level cache
+CHUNK = 32  # entries gathered at a time; with d = 64 in float32 they and the matrix fit the first-level cache
+PIVOTS = 8  # rows factorised before the rest of the matrix is brought up to date, a tile at a time
 Floats = NDArray[Any]
 
 
@@ -82,10 +85,9 @@ def _solve_rows(
 ) -> None:
     d = fixed.shape[1]
     for worker in prange(n_workers):
-        matrix = np.empty(d * d, fixed.dtype)
+        matrix = np.zeros(padded(d) ** 2, fixed.dtype)
         side = np.empty(d, fixed.dtype)
-        gathered = np.empty(CHUNK * d, fixed.dtype)
-        scale = np.empty(CHUNK, fixed.dtype)
+        gathered, scaled = np.zeros(CHUNK * padded(d), fixed.dtype), np.zeros(CHUNK * padded(d), fixed.dtype)
         for turn in range(worker, len(order), n_workers):
             place = order[turn]
             row = rows[place]
@@ -99,7 +101,7 @@ def _solve_rows(
                 missing_column,
                 ridge[row],
                 gathered,
-                scale,
+                scaled,
                 matrix,
                 side,
             )
@@ -128,8 +130,7 @@ def factorise_rows(
     d = fixed.shape[1]
     for worker in prange(n_workers):
         side = np.empty(d, fixed.dtype)
-        gathered = np.empty(CHUNK * d, fixed.dtype)
-        scale = np.empty(CHUNK, fixed.dtype)
+        gathered, scaled = np.zeros(CHUNK * padded(d), fixed.dtype), np.zeros(CHUNK * padded(d), fixed.dtype)
         for turn in range(worker, len(order), n_workers):
             row = order[turn]
             first, last = starts[row], starts[row + 1]
@@ -142,7 +143,7 @@ def factorise_rows(
                 missing_column,
                 ridge[row],
                 gathered,
-                scale,
+                scaled,
                 factors[row],
                 side,
             )
@@ -166,120 +167,77 @@ def _assemble(
     missing_column: Floats,
     ridge: Any,
     gathered: Floats,
-    scale: Floats,
+    scaled: Floats,
     matrix: Floats,
     side: Floats,
 ) -> None:
     """`matrix` becomes A of a row with these entries, `side` its Σ_c w_c x_c."""
     d = fixed.shape[1]
+    stride = padded(d)
     for i in range(d):
         side[i] = 0
-        upper = np.uintp(i * d)
-        for j in range(np.uintp(i), np.uintp(d)):
+        upper = np.uintp(i * stride)
+        for j in range(np.uintp(i - i % TILE_COLUMNS), np.uintp(d)):
             matrix[upper + j] = missing * gram[i, j]
+        for j in range(np.uintp(d), np.uintp(stride)):
+            matrix[upper + j] = 0
         matrix[upper + np.uintp(i)] += ridge
     for begin in range(0, len(columns), CHUNK):
         n = min(CHUNK, len(columns) - begin)
         for k in range(n):
             column = columns[begin + k]
             weight = fixed.dtype.type(weights[begin + k])
-            scale[k] = weight - missing * missing_column[column]
-            start = np.uintp(k * d)
+            lift = weight - missing * missing_column[column]
+            start = np.uintp(k * stride)
             for j in range(np.uintp(0), np.uintp(d)):
                 x = fixed[column, j]
                 gathered[start + j] = x
+                scaled[start + j] = lift * x
                 side[j] += weight * x
-        _add_outer_products(matrix, gathered, scale, n, d)
-
-
-@compiled
-def _add_outer_products(matrix: Floats, gathered: Floats, scale: Floats, n: int, d: int) -> None:
-    """matrix += Σ_k scale_k x_k x_kᵀ, four vectors and two rows at a time (so that loads do not bound it)."""
-    full = n - n % 4
-    for k in range(0, full, 4):
-        s0, s1, s2, s3 = scale[k], scale[k + 1], scale[k + 2], scale[k + 3]
-        p0 = np.uintp(k * d)
-        p1, p2, p3 = np.uintp(k * d + d), np.uintp(k * d + 2 * d), np.uintp(k * d + 3 * d)
-        for i in range(0, d - 1, 2):
-            u, v = np.uintp(i), np.uintp(i + 1)
-            a0, a1, a2, a3 = (
-                s0 * gathered[p0 + u],
-                s1 * gathered[p1 + u],
-                s2 * gathered[p2 + u],
-                s3 * gathered[p3 + u],
-            )
-            b0, b1, b2, b3 = (
-                s0 * gathered[p0 + v],
-                s1 * gathered[p1 + v],
-                s2 * gathered[p2 + v],
-                s3 * gathered[p3 + v],
-            )
-            upper, lower = np.uintp(i * d), np.uintp(i * d + d)
-            # Starting at a multiple of eight keeps the vector loop free of leftovers; the extra cells are not read.
-            for j in range(np.uintp(i - i % 8), np.uintp(d)):
-                x0, x1, x2, x3 = gathered[p0 + j], gathered[p1 + j], gathered[p2 + j], gathered[p3 + j]
-                matrix[upper + j] += a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
-                matrix[lower + j] += b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
-        if d % 2 == 1:
-            last = d - 1
-            for t in range(k, k + 4):
-                matrix[last * d + last] += scale[t] * gathered[t * d + last] * gathered[t * d + last]
-    for k in range(full, n):
-        start = np.uintp(k * d)
-        for i in range(d):
-            a = scale[k] * gathered[start + np.uintp(i)]
-            upper = np.uintp(i * d)
-            for j in range(np.uintp(i), np.uintp(d)):
-                matrix[upper + j] += a * gathered[start + j]
+        for i in range(0, d, TILE_ROWS):
+            for j in range(i - i % TILE_COLUMNS, d, TILE_COLUMNS):
+                add_tile(matrix, i * stride + j, scaled, i, gathered, j, stride, n)
 
 
 @compiled
 def _factorise(matrix: Floats, d: int) -> bool:
-    """The upper triangle becomes U with UᵀU = matrix, four pivots at a time; false if a pivot is not positive."""
-    for k in range(0, d, 4):
-        end = min(k + 4, d)
+    """The upper triangle becomes U with UᵀU = matrix, some pivots at a time; false if a pivot is not positive."""
+    stride = padded(d)
+    for k in range(0, d, PIVOTS):
+        end = min(k + PIVOTS, d)
         for p in range(k, end):
-            row = np.uintp(p * d)
+            row = np.uintp(p * stride)
             for t in range(k, p):
-                above = np.uintp(t * d)
+                above = np.uintp(t * stride)
                 factor = matrix[above + np.uintp(p)]
-                for j in range(np.uintp(p), np.uintp(d)):
+                for j in range(np.uintp(k), np.uintp(stride)):
                     matrix[row + j] -= factor * matrix[above + j]
-            pivot = matrix[p * d + p]
+            pivot = matrix[p * stride + p]
             if not pivot > 0:
                 return False
             scale = 1 / np.sqrt(pivot)
-            for j in range(np.uintp(p), np.uintp(d)):
+            for j in range(np.uintp(k), np.uintp(stride)):
                 matrix[row + j] *= scale
-        p0 = np.uintp(k * d)
-        p1, p2, p3 = np.uintp(k * d + d), np.uintp(k * d + 2 * d), np.uintp(k * d + 3 * d)
-        for i in range(end, d - 1, 2):
-            u, v = np.uintp(i), np.uintp(i + 1)
-            a0, a1, a2, a3 = matrix[p0 + u], matrix[p1 + u], matrix[p2 + u], matrix[p3 + u]
-            b0, b1, b2, b3 = matrix[p0 + v], matrix[p1 + v], matrix[p2 + v], matrix[p3 + v]
-            upper, lower = np.uintp(i * d), np.uintp(i * d + d)
-            for j in range(np.uintp(i), np.uintp(d)):
-                x0, x1, x2, x3 = matrix[p0 + j], matrix[p1 + j], matrix[p2 + j], matrix[p3 + j]
-                matrix[upper + j] -= a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
-                matrix[lower + j] -= b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
-        if end < d and (d - end) % 2 == 1:
-            last = d - 1
-            for t in range(k, end):
-                matrix[last * d + last] -= matrix[t * d + last] * matrix[t * d + last]
+        for i in range(end, d, TILE_ROWS):
+            for j in range(i - i % TILE_COLUMNS, d, TILE_COLUMNS):
+                subtract_tile(
+                    matrix, i * stride + j, matrix, k * stride + i, matrix, k * stride + j, stride, end - k
+                )
     return True
 
 
 @compiled
 def _substitute(matrix: Floats, side: Floats, d: int) -> None:
     """`side` becomes the solution of UᵀU y = side."""
+    stride = padded(d)
     for i in range(d):
-        row = np.uintp(i * d)
+        row = np.uintp(i * stride)
         value = side[i] / matrix[row + np.uintp(i)]
         side[i] = value
         for j in range(np.uintp(i + 1), np.uintp(d)):
             side[j] -= value * matrix[row + j]
     for i in range(d - 1, -1, -1):
-        row = np.uintp(i * d)
+        row = np.uintp(i * stride)
         value = side[i]
         for j in range(np.uintp(i + 1), np.uintp(d)):
             value -= matrix[row + j] * side[j]

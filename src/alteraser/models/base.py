@@ -40,7 +40,7 @@ class RowFactors(Protocol):
 
     @property
     def space(self) -> NDArray[Any]:
-        """What they take, [n_rows, d·d]."""
+        """What they take, a row each."""
         ...
 
     def solve(self, vectors: Tensor) -> Tensor:

@@ -130,6 +130,12 @@ class Bilinear(ABC):
     def weigh(self, data: Interactions) -> Weights:
         return self.objective.weigh(data)
 
+    def row_weights(
+        self, side: Side, counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of rows of a side that hold so many interactions, the weight in a missing entry and the penalty."""
+        return self.objective.of_rows(side, counts, len(self.table(side.other)))
+
     def loss(self, data: Interactions) -> float:
         self.check_belongs(data)
         weights = self.weigh(data)

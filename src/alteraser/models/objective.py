@@ -65,20 +65,23 @@ class Objective:
 
     def weigh(self, data: Interactions) -> Weights:
         """The weights of every row of `data`."""
-        users, items = (
-            data.by(Side.USERS).counts.astype(np.float64),
-            data.by(Side.ITEMS).counts.astype(np.float64),
-        )
+        counts = {side: data.by(side).counts for side in Side}
+        of_rows = {side: self.of_rows(side, counts[side], len(counts[side.other])) for side in Side}
         return Weights(
-            missing={
-                Side.USERS: self.w0 * (users / self.mean_user_count) ** self.user_activity,
-                Side.ITEMS: (items / self.mean_item_count) ** self.item_popularity,
-            },
-            l2={
-                Side.USERS: self.l2 * (users + self.w0 * data.n_items) ** self.l2_scaling,
-                Side.ITEMS: self.l2 * (items + self.w0 * data.n_users) ** self.l2_scaling,
-            },
+            missing={side: missing for side, (missing, _) in of_rows.items()},
+            l2={side: l2 for side, (_, l2) in of_rows.items()},
         )
+
+    def of_rows(
+        self, side: Side, counts: NDArray[np.int64], n_others: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of rows with these counts, the weight in a missing entry (w0 stands with the users') and the penalty."""
+        number = counts.astype(np.float64)
+        if side is Side.USERS:
+            missing = self.w0 * (number / self.mean_user_count) ** self.user_activity
+        else:
+            missing = (number / self.mean_item_count) ** self.item_popularity
+        return missing, self.l2 * (number + self.w0 * n_others) ** self.l2_scaling
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

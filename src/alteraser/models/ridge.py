@@ -15,10 +15,14 @@ from torch import Tensor
 
 from alteraser.data.interactions import CSR
 from alteraser.errors import ModelError
+from alteraser.kernels.descent import descend_rows
 from alteraser.kernels.entries import add_residuals, cross_products, entry_scores, entry_sums
 from alteraser.kernels.jit import n_threads
 from alteraser.kernels.rows import factorise_rows, longest_first, solve_rows, substitute_rows
+from alteraser.kernels.tiles import padded
 from alteraser.optim.problem import Expansion, RowProblem
+
+EXPECTED_PRODUCTS = 4  # until conjugate gradients end, about
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,13 @@ class RidgeSide:
             self.h.to(dtype),
         )
 
+    @cached_property
+    def in_own_basis(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The eigenvectors of the gram as columns, its eigenvalues, and the fixed vectors in that basis."""
+        values, vectors = torch.linalg.eigh(self.gram.double())
+        basis = vectors.to(self.fixed.dtype)
+        return basis, values.clamp_min(0).to(basis.dtype), self.fixed @ basis
+
     def residual(self, own: Tensor) -> Tensor:
         own = own.contiguous()
         residual = -(own * self.missing_row[:, None]) @ self.gram - own * self.l2[:, None]
@@ -79,7 +90,7 @@ class RidgeSide:
     def factorised(self, space: NDArray[Any] | None = None) -> RidgeFactors | None:
         n, d = len(self.l2), self.fixed.shape[1]
         fixed, missing_row, missing_column = self._fixed_and_missing
-        space = np.empty((n, d * d), fixed.dtype) if space is None else space
+        space = np.empty((n, padded(d) ** 2), fixed.dtype) if space is None else space
         solved = np.empty(n, dtype=np.bool_)
         factorise_rows(
             self._order,
@@ -112,7 +123,7 @@ class RidgeSide:
 class RidgeFactors:
     """The factorised matrices A of all rows of a side: half their Hessians."""
 
-    space: NDArray[Any]  # [n_rows, d·d]
+    space: NDArray[Any]  # [n_rows, padded(d)²]
 
     def solve(self, vectors: Tensor) -> Tensor:
         solution = vectors.clone(memory_format=torch.contiguous_format)
@@ -174,6 +185,36 @@ class RidgeRows(RowProblem):
                 )
             vectors[failed] = again
         return torch.from_numpy(vectors)
+
+    def descended(self, x: Tensor, *, tolerance: float, max_products: int) -> Tensor:
+        """Each row from x down by conjugate gradients, or at its minimum where that is less work."""
+        side, d = self.side, x.shape[1]
+        counts = np.diff(self._first)
+        # Each product, and the residual to begin with, takes 4·d operations an entry; a matrix d² and its factor d³/3.
+        by_products = 4 * d * (EXPECTED_PRODUCTS + 1) * counts < d**2 * counts + d**3 / 3
+        basis, spectrum, fixed = side.in_own_basis
+        rows = np.flatnonzero(by_products)
+        vectors = x[torch.from_numpy(rows)] @ basis
+        descend_rows(
+            self.rows[rows],
+            side.data.starts,
+            side.data.columns,
+            side.data.weights,
+            vectors=vectors.numpy(),
+            fixed=fixed.numpy(),
+            spectrum=spectrum.numpy(),
+            missing_row=side.missing_row.numpy(),
+            missing_column=side.missing_column.numpy(),
+            ridge=side.l2.numpy(),
+            tolerance=tolerance,
+            max_products=max_products,
+        )
+        reached = x.clone()
+        reached[torch.from_numpy(rows)] = vectors @ basis.T
+        if not by_products.all():
+            others = np.flatnonzero(~by_products)
+            reached[torch.from_numpy(others)] = RidgeRows(side, self.rows[others]).minimum()
+        return reached
 
     def _solve(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         side = self.side

@@ -29,10 +29,14 @@ class Newton:
 
     def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
         # A full, undamped step on a quadratic is its minimum, which the problem may know without a stored Hessian.
-        parts = (self.linear, self.search, self.damping, self.curvature)
-        plain = parts == (Cholesky(), FullStep(), Undamped(), Hessian())
-        if plain and (exact := problem.minimum()) is not None:
-            return Step(exact, memory, Status.CONVERGED)
+        if (self.search, self.damping, self.curvature) == (FullStep(), Undamped(), Hessian()):
+            if isinstance(self.linear, Cholesky) and (exact := problem.minimum()) is not None:
+                return Step(exact, memory, Status.CONVERGED)
+            if (
+                isinstance(self.linear, CG)
+                and (nearer := self._descended(self.linear, problem, x)) is not None
+            ):
+                return Step(nearer, memory, None)
         here = self.curvature.expand(problem, x)
         damping = self.damping.first(here) if memory is None else memory
         direction = self.linear.direction(here, damping)
@@ -48,7 +52,12 @@ class Newton:
         promised = predicted <= self.tolerance * (1 + here.value.abs())
         return Step(reached, damping, Status.CONVERGED if bool(promised.all()) else None)
 
+    @staticmethod
+    def _descended(linear: CG, problem: RowProblem, x: Tensor) -> Tensor | None:
+        return problem.descended(x, tolerance=linear.tolerance, max_products=linear.max_products)
+
 
 ah_newton = Newton(linear=Cholesky(), search=FullStep())
 hf_newton = Newton(linear=CG(), search=Backtracking(), damping=LevenbergMarquardt())
+cg_newton = Newton(linear=CG(tolerance=0.05), search=FullStep(), max_steps=1)
 gauss_newton = Newton(linear=Cholesky(), search=Backtracking(), curvature=GaussNewton())

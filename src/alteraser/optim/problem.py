@@ -99,6 +99,11 @@ class RowProblem(ABC):
         """The exact minimum of each function where it has a closed form (a quadratic), else None."""
         return None
 
+    def descended(self, x: Tensor, *, tolerance: float, max_products: int) -> Tensor | None:
+        """Where conjugate gradients lead from x on a quadratic, if the problem has a quicker way there, else None."""
+        del x, tolerance, max_products
+        return None
+
 
 class _Alone(RowProblem):
     def __init__(self, block: RowProblem, place: int, x: Tensor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -126,12 +127,14 @@ def repeat(
     tolerance: float,
     loss_goal: float = -math.inf,
     gradient_goal: float = 0.0,
+    deadline: float = math.inf,
     acceleration: Acceleration | None = None,
     progress: Progress | None = None,
 ) -> Passes[Model]:
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
 
-    They also end where the loss is at most `loss_goal` or the norm of its gradient at most `gradient_goal`.
+    They also end where the loss is at most `loss_goal` or the norm of its gradient at most `gradient_goal`, and none
+    begins after `deadline`, a reading of `time.perf_counter`.
     """
     check_stopping_rule(max_passes, tolerance)
     losses = [model.loss(data)]
@@ -140,6 +143,8 @@ def repeat(
     if acceleration is not None and not sweeper.solve_others:
         advance = acceleration.begin(sweeper, model, data)
     for done in range(1, max_passes + 1):
+        if time.perf_counter() >= deadline:
+            break
         model, loss = advance(model, losses[-1])
         losses.append(loss)
         if progress is not None:

@@ -1,0 +1,59 @@
+"""64 users at once, on each of the paper's data sets: the rows they affect against passes over everybody's."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from alteraser.data.datasets import load_dataset
+from alteraser.data.split import holdout, privacy_requests
+from alteraser.experiments.settings import TO_THE_OPTIMUM, chosen_settings, paper_datasets
+from alteraser.measure.compare import FORGETTING, compare
+from alteraser.models.mf import MF
+from alteraser.unlearn.alteraser import AltEraser
+from benchmarks.timing import in_turn, median_ratio
+
+LIMITS = {"ratio": 0.5, "rbo_below": 0.01}
+SCOPES = {"affected": AltEraser(scope="affected"), "all": AltEraser(scope="all")}
+
+
+def measure(data_dir: str | None, *, rounds: int = 5) -> dict[str, Any]:
+    """Of each data set the seconds of both in turn, their agreement with retraining, and their losses."""
+    return {"figures": [_on(name, data_dir, rounds) for name in paper_datasets()], "limits": LIMITS}
+
+
+def _on(name: str, data_dir: str | None, rounds: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    settings = chosen_settings(name, "converged")
+    full, test = holdout(load_dataset(name, data_dir=data_dir), rng=rng)
+    requested = privacy_requests(full, rng=rng)
+    fresh = MF.sized_for(full, dim=settings.dim, objective=settings.objective(), rng=rng)
+    original = TO_THE_OPTIMUM.train(fresh, full, rng=rng).model
+    outcomes = {scope: eraser.forget(original, full, requested) for scope, eraser in SCOPES.items()}
+    remain = outcomes["all"].remain
+    retrained = TO_THE_OPTIMUM.train(original.fresh(rng), remain, rng=rng).model
+    mask = requested.match(full).mask
+    models = {scope: outcome.model for scope, outcome in outcomes.items()}
+    report = compare(
+        {"original": original, "retrained": retrained, **models},
+        test=test,
+        remain=remain,
+        forget=full.only(mask),
+        reference="retrained",
+    )
+    seconds = in_turn(
+        {scope: partial(eraser.forget, original, full, requested) for scope, eraser in SCOPES.items()},
+        rounds=rounds,
+    )
+    rbo = {model: report.values[model][FORGETTING]["rbo"][10] for model in ("original", *models)}
+    return {
+        "dataset": name,
+        "seconds": seconds,
+        "ratio": median_ratio(seconds, "affected", "all"),
+        "rbo": rbo,
+        "loss": {"original": original.loss(remain), "retrained": retrained.loss(remain)}
+        | {scope: model.loss(remain) for scope, model in models.items()},
+        "rows_visited": {scope: outcome.cost.rows_visited for scope, outcome in outcomes.items()},
+    }

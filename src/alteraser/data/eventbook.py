@@ -1,0 +1,218 @@
+"""The events of a long session, by user, from which requests take theirs away without a look at anybody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Interactions, Side, Vocabulary
+from alteraser.data.requests import Match, Missing, Requests
+from alteraser.errors import NothingRemains
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Taken:
+    """The pairs that lost events, in rows, the merged weight that each keeps (-1: none is left), and how it matched."""
+
+    users: NDArray[np.int64]
+    items: NDArray[np.int64]
+    weights_left: NDArray[np.float32]
+    match: Match
+
+
+class EventBook:
+    """The events of `Interactions`, sorted by user; rows never renumber, and what is taken leaves no trace here."""
+
+    def __init__(self, data: Interactions) -> None:
+        events = data.events.sort("user", maintain_order=True)
+        self._merge = data.merge
+        self._columns = {name: _Column(events[name]) for name in events.columns if name != "user"}
+        self._counts = np.bincount(events["user"].to_numpy(), minlength=data.n_users)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._ids = {side: _Ids(data.vocabulary(side)) for side in Side}
+        self._of_item = np.bincount(events["item"].to_numpy(), minlength=data.n_items)
+        self._n_events = len(data)
+
+    def __len__(self) -> int:
+        return self._n_events
+
+    def __repr__(self) -> str:
+        return f"EventBook({len(self)} events)"
+
+    def take(self, requested: Requests, missing: Missing = "error") -> Taken:
+        """Removes the events that are asked for; an id whose last event goes leaves the vocabulary too."""
+        users = self._users_concerned(requested)
+        places = _ranges(self._starts[users], self._counts[users])
+        match = self._matched_plainly(requested, users, places)
+        if match is None:
+            local, items = self._excerpt(users, places)
+            match = requested.matched(local, missing)
+            pairs = local.only(match.mask).by(Side.USERS)
+            row = np.repeat(np.arange(len(users)), pairs.counts)
+            left = local.without(match.mask).weights_of(row, pairs.columns)
+            taken = Taken(users[row], items[pairs.columns], left, match)
+        else:
+            gone = places[match.mask]
+            owner = np.repeat(users, self._counts[users])[match.mask]
+            left = np.full(len(gone), -1, np.float32)
+            taken = Taken(owner, self._columns["item"].values[gone].astype(np.int64), left, match)
+        if int(match.mask.sum()) == self._n_events:
+            raise NothingRemains(
+                f"The requests cover all {len(self)} interactions; nothing would remain to learn from. "
+                f"Delete the model and the data instead."
+            )
+        self._remove(users, places, match.mask)
+        return taken
+
+    def _matched_plainly(
+        self, requested: Requests, users: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> Match | None:
+        """What `Requests.matched` finds, without its overhead, in the usual case; None in others.
+
+        The usual case: all name a user and no period, each matches, and nobody has two events with an item.
+        """
+        frame = requested.frame
+        if any(frame[name].null_count() < len(frame) for name in ("start", "end")) or len(places) == 0:
+            return None
+        distinct = set(zip(frame["user"].to_list(), frame["item"].to_list(), strict=True))
+        row_of_user, row_of_item = self._ids[Side.USERS].row, self._ids[Side.ITEMS].row
+        wanted: dict[int, set[int]] = {}
+        for user, item in distinct:
+            row = None if user is None else row_of_user(user)
+            column = -1 if item is None else row_of_item(item)
+            if row is None or column is None:
+                return None
+            wanted.setdefault(row, set()).add(column)
+        mask, begin = np.zeros(len(places), dtype=np.bool_), 0
+        for row, count in zip(users.tolist(), self._counts[users].tolist(), strict=True):
+            items = self._columns["item"].values[places[begin : begin + count]]
+            asked = wanted[row]
+            found = np.isin(items, list(asked)) if -1 not in asked else np.ones(count, dtype=np.bool_)
+            if len(np.unique(items)) < count or np.isin(list(asked - {-1}), items).sum() < len(asked - {-1}):
+                return None
+            mask[begin : begin + count] = found
+            begin += count
+        return Match(mask, len(distinct), len(frame) - len(distinct), n_missing=0, n_null_times=0)
+
+    def interactions(self) -> Interactions:
+        """The events that are left, as `Interactions` on the same rows."""
+        places = _ranges(self._starts, self._counts)
+        user = np.repeat(np.arange(len(self._counts), dtype=np.int32), self._counts)
+        columns = {"user": pl.Series(user)} | {
+            name: column.at(places) for name, column in self._columns.items()
+        }
+        users, items = (self._ids[side].vocabulary() for side in (Side.USERS, Side.ITEMS))
+        return Interactions(pl.DataFrame(columns), users, items, self._merge)
+
+    def _users_concerned(self, requested: Requests) -> NDArray[np.int64]:
+        """The rows of the users whose events a request may reach."""
+        frame = requested.frame
+        named = self._ids[Side.USERS].rows(set(frame["user"].to_list()))
+        if frame["user"].null_count() == 0:
+            return np.unique(named)
+        whole_items = set(frame.filter(pl.col("user").is_null())["item"].to_list())
+        asked = self._ids[Side.ITEMS].rows(whole_items)
+        places = np.flatnonzero(np.isin(self._columns["item"].values, asked))
+        users = np.searchsorted(self._starts, places, side="right") - 1
+        alive = places < self._starts[users] + self._counts[users]
+        return np.unique(np.concatenate([named, users[alive]]))
+
+    def _excerpt(
+        self, users: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> tuple[Interactions, NDArray[np.int64]]:
+        """The events of some users on vocabularies of their own, and the rows of its items."""
+        columns = {name: column.at(places) for name, column in self._columns.items()}
+        items, item = np.unique(columns["item"].to_numpy(), return_inverse=True)
+        columns["item"] = pl.Series(item.astype(np.int32))
+        user = np.repeat(np.arange(len(users), dtype=np.int32), self._counts[users])
+        events = pl.DataFrame({"user": pl.Series(user)} | columns)
+        local = Interactions(
+            events,
+            self._ids[Side.USERS].vocabulary(users),
+            self._ids[Side.ITEMS].vocabulary(items),
+            self._merge,
+        )
+        return local, items.astype(np.int64)
+
+    def _remove(self, users: NDArray[np.int64], places: NDArray[np.int64], gone: NDArray[np.bool_]) -> None:
+        owner = np.repeat(users, self._counts[users])
+        items = self._columns["item"].values[places[gone]]
+        kept = places[~gone]
+        lost = np.bincount(np.searchsorted(users, owner[gone]), minlength=len(users))
+        counts = self._counts[users] - lost
+        for column in self._columns.values():
+            column.move(kept, _ranges(self._starts[users], counts), places)
+        self._counts[users] = counts
+        self._n_events -= int(gone.sum())
+        np.subtract.at(self._of_item, items, 1)
+        self._ids[Side.USERS].forget(users[counts == 0])
+        concerned = np.unique(items)
+        self._ids[Side.ITEMS].forget(concerned[self._of_item[concerned] == 0])
+
+
+class _Column:
+    """One column of the events as an array that can be written to; nulls beside it."""
+
+    def __init__(self, series: pl.Series) -> None:
+        self._dtype = series.dtype
+        physical = series.to_physical()
+        self._nulls = series.is_null().to_numpy().copy() if series.null_count() else None
+        self.values: NDArray[Any] = (physical.fill_null(0) if self._nulls is not None else physical).to_numpy(
+            writable=True
+        )
+
+    def at(self, places: NDArray[np.int64]) -> pl.Series:
+        series = pl.Series(self.values[places]).cast(self._dtype)
+        if self._nulls is None:
+            return series
+        return pl.select(pl.when(pl.Series(~self._nulls[places])).then(series)).to_series()
+
+    def move(self, origin: NDArray[np.int64], target: NDArray[np.int64], space: NDArray[np.int64]) -> None:
+        """The values at `origin` go to `target`; nothing else is left in `space`."""
+        for array in (self.values, self._nulls):
+            if array is not None:
+                kept = array[origin]
+                array[space] = 0
+                array[target] = kept
+
+
+class _Ids:
+    """The ids of a side, as text, in row order and the way back; an id that is forgotten is gone from both.
+
+    An id's text is the same however it was written, and no other id has it.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._dtype = vocabulary.ids.dtype
+        self._ids: list[str | None] = vocabulary.text().to_list()
+        self._rows = {text: row for row, text in enumerate(self._ids) if text is not None}
+
+    def row(self, text: str) -> int | None:
+        return self._rows.get(text)
+
+    def rows(self, texts: Iterable[str | None]) -> NDArray[np.int64]:
+        """The rows of the ids that are known."""
+        found = (self._rows.get(text) for text in texts if text is not None)
+        return np.array([row for row in found if row is not None], dtype=np.int64)
+
+    def vocabulary(self, rows: NDArray[np.int64] | None = None) -> Vocabulary:
+        ids = self._ids if rows is None else [self._ids[row] for row in rows.tolist()]
+        return Vocabulary(pl.Series(ids, dtype=pl.String).cast(self._dtype))
+
+    def forget(self, rows: NDArray[np.int64]) -> None:
+        for row in rows.tolist():
+            text = self._ids[row]
+            if text is not None:
+                del self._rows[text]
+                self._ids[row] = None
+
+
+def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """start, start + 1, … for each start, one after another."""
+    shift = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    return shift + np.arange(len(shift))

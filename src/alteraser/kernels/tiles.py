@@ -1,0 +1,116 @@
+"""The innermost step of all dense arithmetic: a tile of a matrix, held in vector registers, gains outer products.
+
+Written in LLVM's own language because no loop in Python makes the compiler keep a tile in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils as untyped_cgutils
+from numba.extending import intrinsic
+
+from alteraser.kernels.jit import compiled
+
+cgutils: Any = untyped_cgutils
+TILE_ROWS = 4
+TILE_COLUMNS = 16
+_VECTOR_BYTES = 32
+
+
+@compiled
+def padded(dim: int) -> int:
+    """`dim` rounded up to whole tiles: how far apart the rows of a matrix stand."""
+    return -(-dim // TILE_COLUMNS) * TILE_COLUMNS
+
+
+def _tile_kernel(*, subtract: bool) -> Any:
+    def typed(
+        context: Any,
+        tile: Any,
+        tile_at: Any,
+        left: Any,
+        left_at: Any,
+        right: Any,
+        right_at: Any,
+        stride: Any,
+        n: Any,
+    ) -> tuple[Any, Callable[..., Any]]:
+        del context
+        signature = types.void(tile, tile_at, left, left_at, right, right_at, stride, n)
+        return signature, lambda *given: _emit(*given, subtract=subtract)
+
+    return intrinsic(typed)
+
+
+def _emit(context: Any, builder: Any, signature: Any, arguments: Any, *, subtract: bool) -> Any:
+    """tile[r, c] ±= Σ_k left[k, r]·right[k, c] for a tile of a matrix whose rows are `stride` apart, as are all k."""
+    element = context.get_value_type(signature.args[0].dtype)
+    align = context.get_abi_sizeof(
+        element
+    )  # tables start where they happen to: only as aligned as one number
+    lanes = _VECTOR_BYTES // align
+    vector, index = ir.VectorType(element, lanes), ir.IntType(64)
+    multiply_add = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{lanes}f{8 * align}"
+    )
+
+    def array(place: int) -> Any:
+        kind = signature.args[place]
+        return context.make_array(kind)(context, builder, arguments[place]).data
+
+    def whole(place: int) -> Any:
+        return context.cast(builder, arguments[place], signature.args[place], types.int64)
+
+    def pointer(data: Any, at: Any) -> Any:
+        return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+
+    def load(data: Any, at: Any) -> Any:
+        return builder.load(pointer(data, at), align=align)
+
+    tile, left, right = array(0), array(2), array(4)
+    tile_at, left_at, right_at, stride, n = whole(1), whole(3), whole(5), whole(6), whole(7)
+    width = 2  # vectors: with more, the tile and what it gains would not fit the registers
+    for block in range(0, TILE_COLUMNS, width * lanes):
+        places = [
+            [
+                builder.add(tile_at, builder.add(builder.mul(stride, index(r)), index(block + c * lanes)))
+                for c in range(width)
+            ]
+            for r in range(TILE_ROWS)
+        ]
+        sums = [[cgutils.alloca_once_value(builder, load(tile, at)) for at in row] for row in places]
+        with cgutils.for_range(builder, n, intp=index) as loop:
+            begin = builder.mul(loop.index, stride)
+            columns = [
+                load(right, builder.add(right_at, builder.add(begin, index(block + c * lanes))))
+                for c in range(width)
+            ]
+            for r in range(TILE_ROWS):
+                place = builder.add(left_at, builder.add(begin, index(r)))
+                number = builder.load(builder.gep(left, [place]))
+                if subtract:
+                    number = builder.fneg(number)
+                spread = _spread(builder, number, vector)
+                for c in range(width):
+                    total = builder.call(multiply_add, [spread, columns[c], builder.load(sums[r][c])])
+                    builder.store(total, sums[r][c])
+        for r in range(TILE_ROWS):
+            for c in range(width):
+                builder.store(builder.load(sums[r][c]), pointer(tile, places[r][c]), align=align)
+    return context.get_dummy_value()
+
+
+def _spread(builder: Any, number: Any, vector: Any) -> Any:
+    """A vector with the number in all its places."""
+    lanes = ir.IntType(32)
+    single = builder.insert_element(ir.Constant(vector, ir.Undefined), number, lanes(0))
+    mask = ir.Constant(ir.VectorType(lanes, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), mask)
+
+
+add_tile = _tile_kernel(subtract=False)
+subtract_tile = _tile_kernel(subtract=True)

@@ -1,0 +1,121 @@
+"""`Eraser`: a session that takes requests one after another and makes a model forget at the speed of the request."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+
+from alteraser.data.eventbook import EventBook
+from alteraser.data.interactions import Interactions
+from alteraser.data.requests import Match, Missing, Requests
+from alteraser.errors import SettingError
+from alteraser.sweep.affected import AffectedRows, Quadratic
+
+TOLERANCE = 0.02
+CLEAN, MAX_ROUNDS = 0.05, 5  # of the drift, what a clean-up leaves
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far a session's model is from where it should be: the norm of the gradient, and about how much the loss could
+    still fall.
+    """
+
+    gradient_norm: float
+    loss_gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class Erased:
+    """What the requests matched, what forgetting took, how far the model then was from where it should be.
+
+    `converged` is false if time ran out before the tolerance was met; `cleaned_up` says that the drift passed its limit
+    and that all rows were visited.
+    """
+
+    match: Match
+    seconds: float
+    rows_visited: int
+    converged: bool
+    cleaned_up: bool
+    drift: Drift
+
+
+class Eraser(Generic[Quadratic]):
+    """A model and its data in a session, with the gradients of all rows, which follow every request.
+
+    Each request (or batch of them) visits the rows it affects, most affected first, until `tolerance` of the gap is
+    left that it opened in the loss, or until `budget_seconds` are over. What is left adds up: where it comes to more
+    than `drift_limit` of the loss, all rows are visited. A model that was not trained to its optimum stays as far from
+    it as it was (`training_gap` 1), or the way there counts as drift (0).
+    """
+
+    def __init__(
+        self,
+        model: Quadratic,
+        data: Interactions,
+        *,
+        tolerance: float = TOLERANCE,
+        budget_seconds: float = math.inf,
+        drift_limit: float = 1e-4,
+        training_gap: float = 1.0,
+    ) -> None:
+        if not (0 < tolerance < 1 and budget_seconds > 0 and drift_limit > 0 and 0 <= training_gap <= 1):
+            raise SettingError(
+                f"tolerance is {tolerance}, budget_seconds {budget_seconds}, drift_limit {drift_limit}, training_gap "
+                f"{training_gap}; wanted: one between 0 and 1, two above 0, one from 0 to 1."
+            )
+        self._events = EventBook(data)
+        self._rows = AffectedRows(model, data, training_gap=training_gap)
+        self._tolerance, self._budget = tolerance, budget_seconds
+        self._limit = drift_limit * model.loss(data)
+
+    def __repr__(self) -> str:
+        return f"Eraser({self._events!r}, {self._rows.model!r})"
+
+    def forget(self, requested: Requests, *, missing: Missing = "error") -> Erased:
+        """Forgets what is requested; requests that cannot be met raise and leave all as it was."""
+        began = time.perf_counter()
+        taken = self._events.take(requested, missing)
+        visited, converged, cleaned_up = 0, True, False
+        if len(taken.users):
+            self._rows.delete(taken.users, taken.items, taken.weights_left)
+            settled = self._rows.settle(
+                np.unique(taken.users), tolerance=self._tolerance, deadline=began + self._budget
+            )
+            visited, converged = settled.rows_visited, settled.converged
+            if self._rows.loss_gap() > self._limit:
+                visited, cleaned_up = visited + self._clean_up(), True
+        return Erased(taken.match, time.perf_counter() - began, visited, converged, cleaned_up, self.drift())
+
+    def drift(self) -> Drift:
+        """How far the model is now from where it should be; no row is looked at."""
+        return Drift(self._rows.gradient_norm(), self._rows.loss_gap())
+
+    def clean_up(self) -> Drift:
+        """Visits all rows until a twentieth of the drift is left."""
+        self._clean_up()
+        return self.drift()
+
+    def _clean_up(self) -> int:
+        """The rows visited until both a twentieth of the drift is left and no more than half of its limit."""
+        visited, wanted = 0, min(CLEAN * self._rows.loss_gap(), self._limit / 2)
+        for _ in range(MAX_ROUNDS):
+            visited += self._rows.settle_all(tolerance=CLEAN).rows_visited
+            if self._rows.loss_gap() <= wanted:
+                break
+        return visited
+
+    @property
+    def model(self) -> Quadratic:
+        """The model as it is now, on tables of its own."""
+        return self._rows.model
+
+    @property
+    def remain(self) -> Interactions:
+        """The data that is left."""
+        return self._events.interactions()

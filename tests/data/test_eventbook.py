@@ -1,0 +1,107 @@
+"""The event book: requests taken one after another leave what deleting them from the data at once leaves."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from alteraser import Interactions, NothingRemains, Request, Requests, UnknownInteractions
+from alteraser.data.eventbook import EventBook
+from alteraser.data.interactions import MERGES, Merge, Side
+
+
+def repeated(merge: Merge, *, numbers: bool = False) -> Interactions:
+    """Many events for few pairs, with weights and times, some of them null."""
+    rng = np.random.default_rng(0)
+    n = 400
+    users, items = rng.integers(0, 20, n), rng.integers(0, 12, n)
+    times = pl.Series(rng.integers(0, 1000, n)).cast(pl.Int64)
+    times = pl.select(pl.when(pl.Series(rng.random(n) < 0.9)).then(times)).to_series()
+    ids = (users, items) if numbers else ([f"u{u}" for u in users], [f"i{i}" for i in items])
+    return Interactions.from_columns(
+        pl.Series(ids[0]), pl.Series(ids[1]), pl.Series(rng.integers(1, 9, n) / 2), times, merge=merge
+    )
+
+
+REQUESTS: list[list[dict[str, Any]]] = [
+    [{"user": "u3"}],
+    [{"user": "u4", "items": ["i1", "i2", "i5"]}],
+    [{"user": "u5", "from": 100, "to": 500}, {"user": "u6", "to": 300}],
+    [{"item": "i7"}],
+    [{"user": "u8", "items": ["i0"], "from": 200}, {"item": "i9", "to": 400}, {"user": "u4"}],
+]
+
+
+@pytest.mark.parametrize("merge", MERGES)
+def test_requests_one_after_another_leave_what_one_deletion_leaves(merge: Merge) -> None:
+    data = repeated(merge)
+    book = EventBook(data)
+    remain = data
+    for each in REQUESTS:
+        requested = Requests.of(each)
+        before, match = remain, requested.match(remain, "ignore")
+        remain = remain.without(match.mask).with_tombstones(remain)
+        taken = book.take(requested, "ignore")
+        assert (taken.match.n_requests, taken.match.n_missing) == (match.n_requests, match.n_missing)
+        assert int(taken.match.mask.sum()) == int(match.mask.sum())
+        now, then = remain.by(Side.USERS), before.by(Side.USERS)
+        pairs = {
+            (user, int(then.columns[at]))
+            for user in range(len(then))
+            for at in range(then.starts[user], then.starts[user + 1])
+        }
+        lost = {(int(u), int(i)) for u, i in zip(taken.users, taken.items, strict=True)}
+        weights = dict(zip(zip(taken.users, taken.items, strict=True), taken.weights_left, strict=True))
+        assert lost <= pairs
+        held = {
+            (user, int(now.columns[at])): now.weights[at]
+            for user in range(len(now))
+            for at in range(now.starts[user], now.starts[user + 1])
+        }
+        assert pairs - set(held) == {pair for pair, weight in weights.items() if weight < 0}
+        assert all(held[pair] == weight for pair, weight in weights.items() if weight >= 0)
+    left = book.interactions()
+    assert len(left) == len(book) == len(remain)
+    order = ["user", "item", "time", "weight"]
+    assert_frame_equal(left.events.sort(order), remain.events.sort(order), check_column_order=False)
+    assert left.user_vocabulary.ids.to_list() == remain.user_vocabulary.ids.to_list()
+    assert left.item_vocabulary.ids.to_list() == remain.item_vocabulary.ids.to_list()
+
+
+def test_ids_are_compared_as_the_data_has_them() -> None:
+    book = EventBook(repeated("max", numbers=True))
+    taken = book.take(Requests.of([{"user": "3"}]))
+    assert set(taken.users.tolist()) == {3}
+    with pytest.raises(UnknownInteractions):
+        book.take(Requests.of([{"user": "03"}]))
+
+
+def test_what_is_refused_changes_nothing() -> None:
+    data = repeated("max")
+    book = EventBook(data)
+    with pytest.raises(UnknownInteractions, match="1 of 2"):
+        book.take(Requests.of([{"user": "u3"}, {"user": "nobody"}]))
+    with pytest.raises(NothingRemains):
+        book.take(Requests.of([{"user": f"u{number}"} for number in range(20)]))
+    assert len(book) == len(data)
+    assert book.interactions().digest() == data.digest()
+
+
+def test_a_forgotten_id_is_nowhere_in_the_book() -> None:
+    book = EventBook(repeated("max"))
+    book.take(Requests.of([Request(user="u3")]))
+    seen: list[object] = [book]
+    reached: set[int] = set()
+    while seen:
+        each = seen.pop()
+        if id(each) in reached or isinstance(each, type):
+            continue
+        reached.add(id(each))
+        assert not (isinstance(each, str) and each == "u3")
+        if not callable(each):
+            seen += gc.get_referents(each)
