@@ -241,6 +241,37 @@ def update_norms(table: Floats, rows: NDArray[np.int64], norms: NDArray[np.float
     return growth
 
 
+@threaded
+def fold_rows(
+    rows: NDArray[np.int64],
+    fresh: Floats,
+    debt: Floats,
+    table: Floats,
+    missing: Floats,
+    norms: NDArray[np.float64],
+    weighed: Floats,
+    vectors: Floats,
+) -> float:
+    """debt[r] gains fresh[r], which becomes zero; by how much the sum of their squared norms grew.
+
+    weighed[k] becomes m·fresh and vectors[k] the vector of rows[k].
+    """
+    growth = 0.0
+    d = table.shape[1]
+    for k in prange(len(rows)):
+        row = rows[k]
+        new, old, total = fresh[row], debt[row], 0.0
+        for j in range(d):
+            weighed[k, j] = missing[row] * new[j]
+            vectors[k, j] = table[row, j]
+            old[j] += new[j]
+            new[j] = 0
+            total += np.float64(old[j]) * np.float64(old[j])
+        growth += total - norms[row]
+        norms[row] = total
+    return growth
+
+
 @compiled
 def drop_entries(
     rows: NDArray[np.int64],

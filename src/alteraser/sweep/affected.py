@@ -37,6 +37,7 @@ from alteraser.kernels.ripples import (
     drop_entries,
     entry_masses,
     estimate_decrements,
+    fold_rows,
     spread_changes,
     update_norms,
 )
@@ -46,10 +47,10 @@ Quadratic = TypeVar("Quadratic", bound=Bilinear)
 Floats = NDArray[Any]
 Chosen = dict[Side, NDArray[np.int64]]
 SIDES = (Side.USERS, Side.ITEMS)
-FIRST_FORCING, FORCING = 1e-3, 0.05
+FIRST_FORCING, FORCING = 0.01, 0.05
 MOST_TOGETHER = 20.0
 MANY_MORE = 8
-SLOW = 0.25
+SLOW, MANY = 0.25, 0.15
 SMALL_PRODUCT = 2**18  # multiplications: numpy's own threads stay out of it
 DAMPING, LEAST_DAMPING, MAX_REFUSALS = 0.01, 1e-4, 6
 
@@ -104,6 +105,7 @@ class AffectedRows(Generic[Quadratic]):
         self._halves = {side: self._half(side, data, training_gap) for side in SIDES}
         self._basis: dict[Side, tuple[Floats, Floats]] = {}
         self._owed_together, self._left_by_norm, self._damping = 1.0, 0.0, DAMPING
+        self._lost = np.empty(0, np.int64)  # the items that the last deletion took from somebody
         for side in SIDES:
             self._sum_up(side)
             self._eigen(side)
@@ -117,7 +119,7 @@ class AffectedRows(Generic[Quadratic]):
             debt = problems.residual(own).numpy() * table.dtype.type(1 - training_gap)
         missing = problems.missing_row.numpy().copy()
         exact, weight = table.astype(np.float64), missing.astype(np.float64)[:, None]
-        gram = (weight * exact).T @ exact
+        gram = _times((weight * exact).T, exact)
         return _Half(
             starts=csr.starts[:-1].copy(),
             counts=csr.counts,
@@ -136,7 +138,7 @@ class AffectedRows(Generic[Quadratic]):
             norms=np.zeros(len(table)),
             norm=0.0,
             slant=np.zeros_like(gram),
-            mass=(weight**2 * exact).T @ exact,
+            mass=_times((weight**2 * exact).T, exact),
             touched=np.zeros(len(table), dtype=np.bool_),
             place=np.full(len(table), -1, dtype=np.int32),
         )
@@ -149,7 +151,7 @@ class AffectedRows(Generic[Quadratic]):
         debt = half.debt.astype(np.float64)
         half.norms = np.square(debt).sum(1)
         half.norm = float(half.norms.sum())
-        half.slant = (half.missing[:, None] * debt).T @ half.table.astype(np.float64)
+        half.slant = _times((half.missing[:, None] * debt).T, half.table)
 
     # What can be asked -----------------------------------------------------------------------------------------
 
@@ -194,11 +196,17 @@ class AffectedRows(Generic[Quadratic]):
             rows = np.flatnonzero(half.touched)
             if len(rows) == 0:
                 continue
-            fresh, table, missing = half.fresh[rows], half.table[rows], half.missing[rows, None]
-            half.debt[rows] += fresh
-            half.slant += _times((missing * fresh).T, table)
-            half.norm += self._norm_growth(half, rows)
-            half.fresh[rows], half.touched[rows] = 0, False
+            weighed, vectors = (
+                np.empty((len(rows), half.table.shape[1]), half.table.dtype) for _ in range(2)
+            )
+            with threads_for(4 * weighed.size):
+                half.norm += float(
+                    fold_rows(
+                        rows, half.fresh, half.debt, half.table, half.missing, half.norms, weighed, vectors
+                    )
+                )
+            half.slant += _times(weighed.T, vectors)
+            half.touched[rows] = False
         for half in self._halves.values():
             half.gram_start = half.gram.copy()
 
@@ -230,6 +238,7 @@ class AffectedRows(Generic[Quadratic]):
         self._take_entries(rows, before, weights_left)
         for side in SIDES:
             self._weigh_again(side, np.unique(rows[side]))
+        self._lost = np.unique(items)
 
     def _take_entries(self, rows: Chosen, before: NDArray[np.float32], after: NDArray[np.float32]) -> None:
         halves = self._halves
@@ -312,14 +321,13 @@ class AffectedRows(Generic[Quadratic]):
         e1 = e0 + m1[:, None] * _times(y1, drift) - m0[:, None] * _times(y0, drift)
         half.debt[rows] = e1
         half.norm += self._norm_growth(half, rows)
-        before, after = (
-            (y.astype(np.float64), e.astype(np.float64), m.astype(np.float64)[:, None])
-            for y, e, m in ((y0, e0, m0), (y1, e1, m1))
-        )
-        for (y, e, m), sign in ((before, -1), (after, 1)):
-            half.gram += sign * _times((m * y).T, y)
-            half.mass += sign * _times((m**2 * y).T, y)
-            half.slant += sign * _times((m * e).T, y)
+        # What goes out with a minus and what comes in, stacked: one product for both.
+        y, e = (np.concatenate(parts).astype(np.float64) for parts in ((y0, y1), (e0, e1)))
+        m = np.concatenate([-m0, m1]).astype(np.float64)[:, None]
+        half.gram += _times((m * y).T, y)
+        half.mass += _times((m * abs(m) * y).T, y)
+        if half.norm > 0:
+            half.slant += _times((m * e).T, y)
         half.table[rows], half.missing[rows] = y1, m1
         half.squares[rows] = np.square(self._h * y1).sum(1)
 
@@ -426,6 +434,7 @@ class AffectedRows(Generic[Quadratic]):
         max_steps: int,
     ) -> Settled:
         owed_before, left_before, visited = math.nan, math.inf, len(forgetting)
+        everybody = {side: np.arange(len(half.table)) for side, half in self._halves.items()}
         while True:
             rows = {side: np.flatnonzero(self._halves[side].touched) for side in SIDES}
             owed, norm = {}, 0.0
@@ -439,19 +448,35 @@ class AffectedRows(Generic[Quadratic]):
             left = self._owed_together * total
             self._left_by_norm = left / max(norm, np.finfo(np.float64).tiny)
             goal = tolerance * (sum(falls) + left)
-            if left <= goal or len(falls) > max_steps or time.perf_counter() >= deadline:
+            # One step together there is in any case: where the users who forget stand depends on their items.
+            met = left <= goal and len(falls) > 1
+            if met or len(falls) > max_steps or time.perf_counter() >= deadline:
                 return Settled(falls, left, visited, left <= goal)
-            # After a step that gained little of what was left, what is owed is owed by many rows together.
-            slow = left_before < math.inf and falls[-1] < SLOW * left_before
-            chosen = _largest(rows, owed, spare=0.0 if slow else goal / self._owed_together / 2)
+            chosen = _largest(rows, owed, spare=min(goal / self._owed_together / 2, total / 4))
+            # After a step that gained little of what was left, what is owed is owed by many rows together; and where
+            # many are chosen, the others cost little more.
+            if len(falls) > 1 and self._n_entries(chosen) > MANY * self._n_entries(everybody):
+                chosen = dict(everybody)
+            elif left_before < math.inf and falls[-1] < SLOW * left_before:
+                chosen = rows
             chosen[Side.USERS] = np.union1d(chosen[Side.USERS], forgetting)
+            if len(falls) == 1:
+                chosen[Side.ITEMS] = np.union1d(chosen[Side.ITEMS], self._lost)
             falls.append(self.step(chosen, forcing=FORCING))
             visited += sum(len(part) for part in chosen.values())
             owed_before, left_before = total, left
 
+    def _n_entries(self, rows: Chosen) -> int:
+        return sum(int(self._halves[side].counts[part].sum()) for side, part in rows.items())
+
     def loss_gap(self) -> float:
         """About how much the loss could still fall: from the norm of the gradient, and what rows last owed for it."""
-        return self._left_by_norm * self.gradient_norm() ** 2 / 4
+        return self.drift()[1]
+
+    def drift(self) -> tuple[float, float]:
+        """`gradient_norm` and `loss_gap`, at the cost of one."""
+        norm = self.gradient_norm()
+        return norm, self._left_by_norm * norm**2 / 4
 
     def step(self, chosen: Chosen, *, forcing: float, max_products: int = 50) -> float:
         """Newton's step of the chosen rows together; how much lower the loss is then, at least 0.
@@ -629,7 +654,12 @@ def _times(a: Floats, b: Floats) -> Floats:
     if a.size * b.shape[1] < SMALL_PRODUCT:
         small: Floats = a @ b
         return small
-    return (torch.from_numpy(a) @ torch.from_numpy(b)).numpy()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # products of this size are over before a second thread is awake
+    try:
+        return (torch.from_numpy(a) @ torch.from_numpy(b)).numpy()
+    finally:
+        torch.set_num_threads(before)
 
 
 def _dot(a: dict[Side, Floats], b: dict[Side, Floats]) -> float:

@@ -23,7 +23,7 @@ from alteraser.train.base import Training
 from alteraser.unlearn.base import Outcome, forget_by
 
 Scope = Literal["forgetting", "affected", "all"]
-TOLERANCES: dict[Scope, float] = {"forgetting": 0.0, "affected": 0.02, "all": 1e-5}
+TOLERANCES: dict[Scope, float] = {"forgetting": 0.0, "affected": 0.005, "all": 1e-5}
 SCOPES = tuple(TOLERANCES)
 FAINT = 0.01  # of the gradient that is left: below it the tolerance is met first, and the norm need not be looked at
 
@@ -40,7 +40,7 @@ class AltEraser:
 
     `scope` says how far to go: "forgetting", the first pass alone; "affected", steps of the rows that the deletion has
     moved away from their minimum, most affected first, and of nobody else; "all". For "affected" the tolerance is the
-    share that may be left of the gap that the deletion opened in the loss (by default 0.02). No pass or step begins
+    share that may be left of the gap that the deletion opened in the loss (by default 0.005). No pass or step begins
     after `budget_seconds`.
 
     With `acceleration` they are steps of Newton's method over all rows, or passes that start from a guess; None gives
@@ -146,14 +146,16 @@ class AltEraser:
         rows = AffectedRows(original, full, training_gap=self.training_gap)
         pairs = forget.by(Side.USERS)
         users = np.repeat(np.arange(len(pairs)), pairs.counts)
-        rows.delete(users, pairs.columns.astype(np.int64), remain.weights_of(users, pairs.columns))
+        # Where no pair has two events, none keeps a part of its weight.
+        repeated = full.by(Side.USERS).n_entries < len(full)
+        left = remain.weights_of(users, pairs.columns) if repeated else np.full(len(users), -1, np.float32)
+        rows.delete(users, pairs.columns.astype(np.int64), left)
         if self.training_gap != 1:
             rows.call_in_debts()
         settled = rows.settle(
             pairs.occupied, tolerance=self._tolerance, deadline=deadline, max_steps=self.max_passes
         )
-        model = rows.model
-        return Training(model, [model.loss(remain)], settled.converged, settled.rows_visited)
+        return Training(rows.model, [], settled.converged, settled.rows_visited)
 
     def _goal_and_left(
         self, original: Model, full: Interactions, model: Model, remain: Interactions, max_passes: int

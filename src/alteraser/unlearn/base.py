@@ -79,13 +79,16 @@ def forget_by(
     else:
         training = Training(original, losses=[], converged=True, rows_visited=0)
     seconds = time.perf_counter() - began
+    loss_after = training.model.loss(remain)
+    # Who has not looked at the loss on the way ends with one that is looked at now.
+    losses = training.losses or [loss_after] * bool(match.mask.any())
     cost = Cost(
         seconds=seconds,
-        passes=len(training.losses),
+        passes=len(losses),
         rows_visited=training.rows_visited,
-        losses=training.losses,
+        losses=losses,
         loss_before=original.loss(remain),
-        loss_after=training.model.loss(remain),
+        loss_after=loss_after,
         gradient_before=original.gradient_norm(remain),
         gradient_after=training.model.gradient_norm(remain),
     )

@@ -15,7 +15,7 @@ from alteraser.data.requests import Match, Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.sweep.affected import AffectedRows, Quadratic
 
-TOLERANCE = 0.02
+TOLERANCE = 0.05
 CLEAN, MAX_ROUNDS = 0.05, 5  # of the drift, what a clean-up leaves
 
 
@@ -88,13 +88,15 @@ class Eraser(Generic[Quadratic]):
                 np.unique(taken.users), tolerance=self._tolerance, deadline=began + self._budget
             )
             visited, converged = settled.rows_visited, settled.converged
-            if self._rows.loss_gap() > self._limit:
-                visited, cleaned_up = visited + self._clean_up(), True
-        return Erased(taken.match, time.perf_counter() - began, visited, converged, cleaned_up, self.drift())
+        drift = self.drift()
+        if drift.loss_gap > self._limit:
+            visited, cleaned_up = visited + self._clean_up(), True
+            drift = self.drift()
+        return Erased(taken.match, time.perf_counter() - began, visited, converged, cleaned_up, drift)
 
     def drift(self) -> Drift:
         """How far the model is now from where it should be; no row is looked at."""
-        return Drift(self._rows.gradient_norm(), self._rows.loss_gap())
+        return Drift(*self._rows.drift())
 
     def clean_up(self) -> Drift:
         """Visits all rows until a twentieth of the drift is left."""
