@@ -233,7 +233,7 @@ def _sequence(result: dict[str, Any]) -> list[str]:
 
 def _scaling(result: dict[str, Any]) -> list[str]:
     rows = [
-        (each["size"] + (" M" if each["size"].isdigit() else ""), "did not fit", *[""] * 7)
+        (each["size"] + (" M" if each["size"].isdigit() else ""), "failed", *[""] * 7)
         if "failed" in each
         else (
             each["size"] + (" M" if each["size"].isdigit() else ""),

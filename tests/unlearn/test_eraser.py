@@ -134,7 +134,7 @@ def test_the_session_does_what_the_scope_does(weighted: bool, random_data: Any, 
     original = fit(small_model(data, dim=4, objective=OBJECTIVE, enmf=False), data, trainer=EXACT).model
     requested = half_of(data, 5) + half_of(data, 9)
     outcome = AltEraser(scope="affected", tolerance=0.02).forget(original, data, requested)
-    eraser = Eraser(original, data, drift_limit=np.inf)
+    eraser = Eraser(original, data, tolerance=0.02, drift_limit=np.inf)
     eraser.forget(requested)
     torch.testing.assert_close(eraser.model.users, outcome.model.users)
     torch.testing.assert_close(eraser.model.items, outcome.model.items)
