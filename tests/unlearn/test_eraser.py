@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -97,6 +99,18 @@ def test_a_user_who_forgets_all_is_nowhere(full: Interactions, original: Any) ->
     assert "u7" not in repr(eraser)
     with pytest.raises(UnknownInteractions):
         eraser.forget(Requests.of([{"user": "u7"}]))
+
+
+def test_the_original_is_not_kept(full: Interactions, original: Any) -> None:
+    copy = original.with_parameters({name: value.clone() for name, value in original.parameters().items()})
+    tables = [weakref.ref(copy.users), weakref.ref(copy.items)]
+    eraser = Eraser(copy, full)
+    del copy
+    gc.collect()
+    assert [table() for table in tables] == [None, None]
+    before = eraser.model.users[3].clone()
+    eraser.forget(half_of(full, 3))
+    assert not torch.equal(eraser.model.users[3], before)
 
 
 def test_a_refused_request_changes_nothing(full: Interactions, original: Any) -> None:

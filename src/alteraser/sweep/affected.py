@@ -106,6 +106,9 @@ class AffectedRows(Generic[Quadratic]):
         self._basis: dict[Side, tuple[Floats, Floats]] = {}
         self._owed_together, self._left_by_norm, self._damping = 1.0, 0.0, DAMPING
         self._lost = np.empty(0, np.int64)  # the items that the last deletion took from somebody
+        # From here on the model stands on the tables that change: the original's rows must not outlive a request.
+        tables = {side.value: torch.from_numpy(half.table) for side, half in self._halves.items()}
+        self._model = model.with_parameters({**model.parameters(), **tables})
         for side in SIDES:
             self._sum_up(side)
             self._eigen(side)
@@ -158,7 +161,7 @@ class AffectedRows(Generic[Quadratic]):
     @property
     def model(self) -> Quadratic:
         """The model as it is now, on tables of its own."""
-        tables = {side.value: torch.from_numpy(self._halves[side].table.copy()) for side in SIDES}
+        tables = {side.value: self._model.table(side).clone() for side in SIDES}
         return self._model.with_parameters({**self._model.parameters(), **tables})
 
     def residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
