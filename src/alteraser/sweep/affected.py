@@ -21,7 +21,6 @@ side share the eigenvectors of Ĝ, and no row is ever factorised.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -42,6 +41,7 @@ from alteraser.kernels.ripples import (
     update_norms,
 )
 from alteraser.models.bilinear import Bilinear
+from alteraser.sweep.sweep import OutOfTime, never
 
 Quadratic = TypeVar("Quadratic", bound=Bilinear)
 Floats = NDArray[Any]
@@ -105,7 +105,9 @@ class AffectedRows(Generic[Quadratic]):
         self._halves = {side: self._half(side, data, training_gap) for side in SIDES}
         self._basis: dict[Side, tuple[Floats, Floats]] = {}
         self._owed_together, self._left_by_norm, self._damping = 1.0, 0.0, DAMPING
-        self._lost = np.empty(0, np.int64)  # the items that the last deletion took from somebody
+        self._lost = np.empty(
+            0, np.int64
+        )  # the items that a deletion took from somebody, until it is settled
         # From here on the model stands on the tables that change: the original's rows must not outlive a request.
         tables = {side.value: torch.from_numpy(half.table) for side, half in self._halves.items()}
         self._model = model.with_parameters({**model.parameters(), **tables})
@@ -398,7 +400,7 @@ class AffectedRows(Generic[Quadratic]):
         forgetting: NDArray[np.int64],
         *,
         tolerance: float,
-        deadline: float = math.inf,
+        out_of_time: OutOfTime = never,
         max_steps: int = 16,
     ) -> Settled:
         """Steps of the most affected rows until no more than `tolerance` of the gap is left that a deletion opened.
@@ -407,14 +409,15 @@ class AffectedRows(Generic[Quadratic]):
         from how quickly steps have lowered the loss.
         """
         falls = [self.step({Side.USERS: forgetting}, forcing=FIRST_FORCING)]
-        settled = self._settle(forgetting, falls, tolerance, deadline, max_steps)
+        settled = self._settle(forgetting, falls, tolerance, out_of_time, max_steps)
+        self._lost = np.empty(0, np.int64)
         self.close()
         return settled
 
     def settle_all(self, *, tolerance: float, max_steps: int = 16) -> Settled:
         """Steps of all rows, most affected first, until no more than `tolerance` is left of what there was to gain."""
         self.call_in_debts()
-        settled = self._settle(np.empty(0, np.int64), [], tolerance, math.inf, max_steps)
+        settled = self._settle(np.empty(0, np.int64), [], tolerance, never, max_steps)
         self.close()
         return settled
 
@@ -433,7 +436,7 @@ class AffectedRows(Generic[Quadratic]):
         forgetting: NDArray[np.int64],
         falls: list[float],
         tolerance: float,
-        deadline: float,
+        out_of_time: OutOfTime,
         max_steps: int,
     ) -> Settled:
         owed_before, left_before, visited = math.nan, math.inf, len(forgetting)
@@ -453,7 +456,7 @@ class AffectedRows(Generic[Quadratic]):
             goal = tolerance * (sum(falls) + left)
             # One step together there is in any case: where the users who forget stand depends on their items.
             met = left <= goal and len(falls) > 1
-            if met or len(falls) > max_steps or time.perf_counter() >= deadline:
+            if met or len(falls) > max_steps or out_of_time():
                 return Settled(falls, left, visited, left <= goal)
             chosen = _largest(rows, owed, spare=min(goal / self._owed_together / 2, total / 4))
             # After a step that gained little of what was left, what is owed is owed by many rows together; and where
@@ -472,12 +475,8 @@ class AffectedRows(Generic[Quadratic]):
     def _n_entries(self, rows: Chosen) -> int:
         return sum(int(self._halves[side].counts[part].sum()) for side, part in rows.items())
 
-    def loss_gap(self) -> float:
-        """About how much the loss could still fall: from the norm of the gradient, and what rows last owed for it."""
-        return self.drift()[1]
-
     def drift(self) -> tuple[float, float]:
-        """`gradient_norm` and `loss_gap`, at the cost of one."""
+        """`gradient_norm`, and about how much the loss could still fall, by what rows last owed for theirs."""
         norm = self.gradient_norm()
         return norm, self._left_by_norm * norm**2 / 4
 

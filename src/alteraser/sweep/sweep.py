@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +22,14 @@ from alteraser.sweep.executors import Executor, Serial
 
 log = logging.getLogger(__name__)
 Model = TypeVar("Model", bound=Factored)
+OutOfTime = Callable[[], bool]
 Progress = Callable[[int, int, float], None]
 """Called after each pass or epoch with how many are done, how many there are at most, and the loss."""
+
+
+def never() -> bool:
+    """Of who may take as long as it takes."""
+    return False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,14 +132,14 @@ def repeat(
     tolerance: float,
     loss_goal: float = -math.inf,
     gradient_goal: float = 0.0,
-    deadline: float = math.inf,
+    out_of_time: OutOfTime = never,
     acceleration: Acceleration | None = None,
     progress: Progress | None = None,
 ) -> Passes[Model]:
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
 
     They also end where the loss is at most `loss_goal` or the norm of its gradient at most `gradient_goal`, and none
-    begins after `deadline`, a reading of `time.perf_counter`.
+    begins when it is `out_of_time`.
     """
     check_stopping_rule(max_passes, tolerance)
     losses = [model.loss(data)]
@@ -143,7 +148,7 @@ def repeat(
     if acceleration is not None and not sweeper.solve_others:
         advance = acceleration.begin(sweeper, model, data)
     for done in range(1, max_passes + 1):
-        if time.perf_counter() >= deadline:
+        if out_of_time():
             break
         model, loss = advance(model, losses[-1])
         losses.append(loss)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,9 +17,18 @@ from alteraser.optim.newton import ah_newton
 from alteraser.sweep.affected import AffectedRows
 from alteraser.sweep.executors import Executor, Serial
 from alteraser.sweep.joint import JointNewton
-from alteraser.sweep.sweep import Acceleration, Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
+from alteraser.sweep.sweep import (
+    Acceleration,
+    Model,
+    OutOfTime,
+    Progress,
+    Rows,
+    Sweeper,
+    check_stopping_rule,
+    repeat,
+)
 from alteraser.train.base import Training
-from alteraser.unlearn.base import Outcome, forget_by
+from alteraser.unlearn.base import Outcome, forget_by, timer
 
 Scope = Literal["forgetting", "affected", "all"]
 TOLERANCES: dict[Scope, float] = {"forgetting": 0.0, "affected": 0.005, "all": 1e-5}
@@ -83,7 +91,7 @@ class AltEraser:
         progress: Progress | None = None,
     ) -> Outcome[Model]:
         """The original made to forget what is requested, without starting anew."""
-        deadline = time.perf_counter() + self.budget_seconds
+        out_of_time = timer(self.budget_seconds)
 
         def erase(whole: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
             dimensions = whole.carrying()
@@ -91,9 +99,9 @@ class AltEraser:
             empty = len(dimensions) < whole.table(whole.sides[0]).shape[1] and not self.solve_others
             model = whole.only(dimensions) if empty else whole
             if self.scope == "affected":
-                training = self._by_affected_rows(model, full, forget, remain, deadline)
+                training = self._by_affected_rows(model, full, forget, remain, out_of_time)
             else:
-                training = self._by_passes(model, full, forget, remain, deadline, progress)
+                training = self._by_passes(model, full, forget, remain, out_of_time, progress)
             return (
                 replace(training, model=whole.with_dimensions(dimensions, training.model))
                 if empty
@@ -108,7 +116,7 @@ class AltEraser:
         full: Interactions,
         forget: Interactions,
         remain: Interactions,
-        deadline: float,
+        out_of_time: OutOfTime,
         progress: Progress | None,
     ) -> Training[Model]:
         sweeper, rows = self._sweeper(), Rows.occupied(forget)
@@ -123,7 +131,7 @@ class AltEraser:
             max_passes=0 if near else max_passes,
             tolerance=self._tolerance,
             gradient_goal=goal if goal > FAINT * left else 0.0,
-            deadline=deadline,
+            out_of_time=out_of_time,
             acceleration=self.acceleration,
             progress=progress,
         )
@@ -136,7 +144,7 @@ class AltEraser:
         full: Interactions,
         forget: Interactions,
         remain: Interactions,
-        deadline: float,
+        out_of_time: OutOfTime,
     ) -> Training[Model]:
         if not isinstance(original, Bilinear):
             raise SettingError(
@@ -153,7 +161,7 @@ class AltEraser:
         if self.training_gap != 1:
             rows.call_in_debts()
         settled = rows.settle(
-            pairs.occupied, tolerance=self._tolerance, deadline=deadline, max_steps=self.max_passes
+            pairs.occupied, tolerance=self._tolerance, out_of_time=out_of_time, max_steps=self.max_passes
         )
         return Training(rows.model, [], settled.converged, settled.rows_visited)
 

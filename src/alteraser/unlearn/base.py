@@ -9,7 +9,7 @@ from typing import Generic, Protocol
 
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Match, Missing, Requests
-from alteraser.sweep.sweep import Model, Progress
+from alteraser.sweep.sweep import Model, OutOfTime, Progress
 from alteraser.train.base import Training
 
 
@@ -56,6 +56,12 @@ class Unlearner(Protocol):
         missing: Missing = "error",
         progress: Progress | None = None,
     ) -> Outcome[Model]: ...
+
+
+def timer(seconds: float) -> OutOfTime:
+    """Whether so many seconds have passed since now."""
+    deadline = time.perf_counter() + seconds
+    return lambda: time.perf_counter() >= deadline
 
 
 def forget_by(

@@ -14,6 +14,7 @@ from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Match, Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.sweep.affected import AffectedRows, Quadratic
+from alteraser.unlearn.base import timer
 
 TOLERANCE = 0.05
 CLEAN, MAX_ROUNDS = 0.05, 5  # of the drift, what a clean-up leaves
@@ -79,13 +80,13 @@ class Eraser(Generic[Quadratic]):
 
     def forget(self, requested: Requests, *, missing: Missing = "error") -> Erased:
         """Forgets what is requested; requests that cannot be met raise and leave all as it was."""
-        began = time.perf_counter()
+        began, out_of_time = time.perf_counter(), timer(self._budget)
         taken = self._events.take(requested, missing)
         visited, converged, cleaned_up = 0, True, False
         if len(taken.users):
             self._rows.delete(taken.users, taken.items, taken.weights_left)
             settled = self._rows.settle(
-                np.unique(taken.users), tolerance=self._tolerance, deadline=began + self._budget
+                np.unique(taken.users), tolerance=self._tolerance, out_of_time=out_of_time
             )
             visited, converged = settled.rows_visited, settled.converged
         drift = self.drift()
@@ -105,10 +106,10 @@ class Eraser(Generic[Quadratic]):
 
     def _clean_up(self) -> int:
         """The rows visited until both a twentieth of the drift is left and no more than half of its limit."""
-        visited, wanted = 0, min(CLEAN * self._rows.loss_gap(), self._limit / 2)
+        visited, wanted = 0, min(CLEAN * self.drift().loss_gap, self._limit / 2)
         for _ in range(MAX_ROUNDS):
             visited += self._rows.settle_all(tolerance=CLEAN).rows_visited
-            if self._rows.loss_gap() <= wanted:
+            if self.drift().loss_gap <= wanted:
                 break
         return visited
 
