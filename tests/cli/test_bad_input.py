@@ -259,6 +259,21 @@ CASES = [
     case("a trainer for alteraser", FORGET + " --trainer adamw", "--trainer", "alteraser"),
     case("a learning rate for alteraser", FORGET + " --learning-rate 0.1", "--learning-rate", "alteraser"),
     case(
+        "a scope for retraining",
+        FORGET + " --method retrain --scope affected",
+        "--scope is a setting of alteraser",
+    ),
+    case(
+        "a budget of nothing",
+        FORGET + " --budget-seconds 0",
+        "budget_seconds is 0",
+    ),
+    case(
+        "a solver beside the affected scope",
+        FORGET + " --scope affected --solver hf-newton",
+        "has steps of its own",
+    ),
+    case(
         "a learning rate for als, retraining",
         FORGET + " --method retrain --learning-rate 0.1",
         "--learning-rate is a setting of adamw",

@@ -110,6 +110,10 @@ def test_the_result_counts_what_was_done(ok: Ok, workspace: Path, tmp_path: Path
         ("--solver", "hf-newton", "--max-passes", 1),
         ("--solver", "adamw", "--max-passes", 0),
         ("--solver", "ah-newton", "--max-passes", 0),
+        ("--scope", "forgetting"),
+        ("--scope", "affected", "--tolerance", 0.1),
+        ("--scope", "affected", "--budget-seconds", 1e-6),
+        ("--scope", "all", "--budget-seconds", 1e-6),
     ],
     ids=lambda options: " ".join(map(str, options)),
 )
