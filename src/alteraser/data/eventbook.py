@@ -90,12 +90,11 @@ class EventBook:
             wanted.setdefault(row, set()).add(column)
         mask, begin = np.zeros(len(places), dtype=np.bool_), 0
         for row, count in zip(users.tolist(), self._counts[users].tolist(), strict=True):
-            items = self._columns["item"].values[places[begin : begin + count]]
-            asked = wanted[row]
-            found = np.isin(items, list(asked)) if -1 not in asked else np.ones(count, dtype=np.bool_)
-            if len(np.unique(items)) < count or np.isin(list(asked - {-1}), items).sum() < len(asked - {-1}):
+            items = self._columns["item"].values[places[begin : begin + count]].tolist()
+            held, asked = set(items), wanted[row]
+            if len(held) < count or not asked - {-1} <= held:
                 return None
-            mask[begin : begin + count] = found
+            mask[begin : begin + count] = True if -1 in asked else [item in asked for item in items]
             begin += count
         return Match(mask, len(distinct), len(frame) - len(distinct), n_missing=0, n_null_times=0)
 

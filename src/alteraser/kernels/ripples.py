@@ -14,8 +14,54 @@ from numba import prange
 from numpy.typing import NDArray
 
 from alteraser.kernels.jit import compiled, threaded
+from alteraser.kernels.tiles import TILE_COLUMNS, add_tile, fetch_ahead, padded
 
+CHUNK = 32  # entries gathered at a time
+AHEAD = 6  # entries
 Floats = NDArray[Any]
+
+
+@compiled
+def give_slots(rows: NDArray[np.int64], slots: NDArray[np.int32], owners: NDArray[np.int64], n_slots: int) -> int:
+    """Every row that has no slot gets the next one; how many slots there are then."""
+    for row in rows:
+        if slots[row] < 0:
+            slots[row], owners[n_slots] = n_slots, row
+            n_slots += 1
+    return n_slots
+
+
+@compiled
+def add_rows(rows: NDArray[np.int64], change: Floats, slots: NDArray[np.int32], new: Floats) -> float:
+    """The slot of rows[k] gains change[k]; by how much the squared norms of all slots grew."""
+    growth = 0.0
+    for k in range(len(rows)):
+        slot = new[slots[rows[k]]]
+        for j in range(new.shape[1]):
+            gain = change[k, j]
+            growth += gain * (slot[j] + slot[j] + gain)
+            slot[j] += gain
+    return growth
+
+
+@compiled
+def find_neighbours(
+    rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    slots: NDArray[np.int32],
+    owners: NDArray[np.int64],
+    n_slots: int,
+) -> int:
+    """Every neighbour of the rows that has no slot gets the next one; how many slots there are then."""
+    for row in rows:
+        for entry in range(starts[row], starts[row] + counts[row]):
+            column = columns[entry]
+            if slots[column] < 0:
+                slots[column], owners[n_slots] = n_slots, column
+                n_slots += 1
+    return n_slots
 
 
 @threaded
@@ -31,46 +77,60 @@ def spread_changes(
     missing_after: Floats,
     other: Floats,
     missing_other: Floats,
+    slots: NDArray[np.int32],
     residuals: Floats,
-    touched: NDArray[np.bool_],
-    own: Floats,
-    curvature: NDArray[np.float64],
+    sums: Floats,
+    totals: NDArray[np.float64],
 ) -> None:
     """Adds to the residuals of the neighbours what rows bring that are seen as `seen` and become `seen + change`.
 
-    Of each row and worker, own = Σ (lift'·score' − lift·score) y_c and curvature = Σ lift'·(y_c·change)². A worker has
-    a range of columns to itself, so that adding does not race.
+    A neighbour gains slope·change − bend·seen. Of each worker and row, `sums` has Σ bend·y_c, Σ m_c·bend·y_c and
+    Σ m_c·slope·y_c, padded to whole tiles; `totals` has Σ lift'·(y_c·change)², and by how much the squared norms of the
+    residuals grew. A worker has a range of columns to itself, so that adding does not race.
     """
-    n_workers = own.shape[0]
+    n_workers = sums.shape[0]
     d = other.shape[1]
+    stride = padded(d)
     kind = other.dtype.type
     share = (len(other) + n_workers - 1) // n_workers
     for worker in prange(n_workers):
         low, high = worker * share, min((worker + 1) * share, len(other))
+        gathered, factors = np.zeros(CHUNK * stride, other.dtype), np.zeros(CHUNK * stride, other.dtype)
+        curvature, growth = 0.0, 0.0
         for k in range(len(rows)):
             first = starts[rows[k]]
             held = columns[first : first + counts[rows[k]]]
-            begin, end = np.searchsorted(held, low), np.searchsorted(held, high)
-            x, dx = seen[k], change[k]
-            of_own = own[worker, k]
-            total = 0.0
-            for entry in range(first + begin, first + end):
-                column = columns[entry]
-                y, residual = other[column], residuals[column]
-                score, moved = kind(0), kind(0)
-                for j in range(d):
-                    score += y[j] * x[j]
-                    moved += y[j] * dx[j]
-                weight, missing = kind(weights[entry]), missing_other[column]
-                before, after = weight - missing_before[k] * missing, weight - missing_after[k] * missing
-                bend = after * moved + (after - before) * score
-                slope = weight - after * (score + moved)
-                total += after * moved * moved
-                for j in range(d):
-                    residual[j] += slope * dx[j] - bend * x[j]
-                    of_own[j] += bend * y[j]
-                touched[column] = True
-            curvature[worker, k] = total
+            last = first + np.searchsorted(held, high)
+            for begin in range(first + np.searchsorted(held, low), last, CHUNK):
+                n = min(CHUNK, last - begin)
+                for i in range(n):
+                    soon = columns[min(begin + i + AHEAD, last - 1)]
+                    fetch_ahead(other, soon)
+                    fetch_ahead(residuals, slots[soon])
+                    column = columns[begin + i]
+                    start = np.uintp(i * stride)
+                    score, moved = kind(0), kind(0)
+                    for j in range(np.uintp(0), np.uintp(d)):
+                        y = other[column, j]
+                        gathered[start + j] = y
+                        score += y * seen[k, j]
+                        moved += y * change[k, j]
+                    weight, missing = kind(weights[begin + i]), missing_other[column]
+                    before, after = weight - missing_before[k] * missing, weight - missing_after[k] * missing
+                    bend = after * moved + (after - before) * score
+                    slope = weight - after * (score + moved)
+                    factors[start], factors[start + np.uintp(1)] = bend, missing * bend
+                    factors[start + np.uintp(2)] = missing * slope
+                    curvature += after * moved * moved
+                    residual, grown = residuals[slots[column]], kind(0)
+                    for j in range(np.uintp(0), np.uintp(d)):
+                        gain = slope * change[k, j] - bend * seen[k, j]
+                        grown += gain * (residual[j] + residual[j] + gain)
+                        residual[j] += gain
+                    growth += grown
+                for j in range(0, d, TILE_COLUMNS):
+                    add_tile(sums[worker, k], j, factors, 0, gathered, j, stride, n)
+        totals[worker, 0], totals[worker, 1] = curvature, growth
 
 
 @threaded
@@ -228,47 +288,24 @@ def estimate_decrements(
 
 
 @threaded
-def update_norms(table: Floats, rows: NDArray[np.int64], norms: NDArray[np.float64]) -> float:
-    """norms[r] becomes the squared norm of table[r] for some rows; by how much their sum grew."""
-    growth = 0.0
-    for k in prange(len(rows)):
-        vector = table[rows[k]]
-        total = 0.0
-        for j in range(table.shape[1]):
-            total += np.float64(vector[j]) * np.float64(vector[j])
-        growth += total - norms[rows[k]]
-        norms[rows[k]] = total
-    return growth
+def fold_rows(rows: NDArray[np.int64], new: Floats, debt: Floats, slots: NDArray[np.int32]) -> float:
+    """debt[rows[k]] gains new[k], which becomes zero, and the row loses its slot.
 
-
-@threaded
-def fold_rows(
-    rows: NDArray[np.int64],
-    fresh: Floats,
-    debt: Floats,
-    table: Floats,
-    missing: Floats,
-    norms: NDArray[np.float64],
-    weighed: Floats,
-    vectors: Floats,
-) -> float:
-    """debt[r] gains fresh[r], which becomes zero; by how much the sum of their squared norms grew.
-
-    weighed[k] becomes m·fresh and vectors[k] the vector of rows[k].
+    By how much the sum of the squared norms grew.
     """
     growth = 0.0
-    d = table.shape[1]
+    kind = debt.dtype.type
+    last = len(rows) - 1
     for k in prange(len(rows)):
         row = rows[k]
-        new, old, total = fresh[row], debt[row], 0.0
-        for j in range(d):
-            weighed[k, j] = missing[row] * new[j]
-            vectors[k, j] = table[row, j]
-            old[j] += new[j]
-            new[j] = 0
-            total += np.float64(old[j]) * np.float64(old[j])
-        growth += total - norms[row]
-        norms[row] = total
+        fetch_ahead(debt, rows[min(k + AHEAD, last)])
+        old, grown = debt[row], kind(0)
+        for j in range(debt.shape[1]):
+            grown += new[k, j] * (old[j] + old[j] + new[k, j])
+            old[j] += new[k, j]
+            new[k, j] = 0
+        slots[row] = -1
+        growth += grown
     return growth
 
 

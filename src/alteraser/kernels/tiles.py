@@ -19,6 +19,7 @@ cgutils: Any = untyped_cgutils
 TILE_ROWS = 4
 TILE_COLUMNS = 16
 _VECTOR_BYTES = 32
+_LINE_BYTES = 64
 
 
 @compiled
@@ -114,3 +115,26 @@ def _spread(builder: Any, number: Any, vector: Any) -> Any:
 
 add_tile = _tile_kernel(subtract=False)
 subtract_tile = _tile_kernel(subtract=True)
+
+
+@intrinsic
+def fetch_ahead(context: Any, table: Any, row: Any) -> tuple[Any, Callable[..., Any]]:
+    """Asks for a row of a table that will be wanted soon: where rows lie far apart, waiting for them is what takes long."""
+    del context
+    return types.void(table, row), _emit_fetch
+
+
+def _emit_fetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    table = context.make_array(signature.args[0])(context, builder, arguments[0])
+    byte, number, index = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
+    length = cgutils.unpack_tuple(builder, table.strides, 2)[0]  # bytes
+    row = context.cast(builder, arguments[1], signature.args[1], types.int64)
+    first = builder.gep(builder.bitcast(table.data, byte), [builder.mul(row, length)])
+    fetch = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8"
+    )
+    lines = builder.sdiv(builder.add(length, index(_LINE_BYTES - 1)), index(_LINE_BYTES))
+    with cgutils.for_range(builder, lines, intp=index) as loop:
+        line = builder.gep(first, [builder.mul(loop.index, index(_LINE_BYTES))])
+        builder.call(fetch, [line, number(0), number(3), number(1)])  # to read, and to keep, data
+    return context.get_dummy_value()

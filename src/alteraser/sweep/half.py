@@ -1,0 +1,191 @@
+"""What is kept of one side of a model while interactions are deleted: rows, entries and what each row owes.
+
+With y_r the vectors of one side and x_c = h ⊙ y_c those of the other as scores see them, half of minus the gradient of
+L in row r is
+
+    e_r = Σ_{c∈R_r} (w − lift·ŷ)·x_c − m_r·Ĝ·y_r − λ_r·y_r,    lift = w − m_r m_c,    Ĝ = Σ_c m_c x_c x_cᵀ over all c.
+
+A change of the other side reaches a row through their common entries, and all rows through Ĝ. That part is not written
+into anybody's row: what is stored is E_r = e_r + m_r·(Ĝ − Ĝ₀)·y_r for a Ĝ₀ that stays as it was, and the sums Σ‖E_r‖²,
+Σ m_r E_r y_rᵀ and Σ m_r² y_r y_rᵀ give the norm of the gradient of rows that nobody visits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.kernels.jit import threads_for
+from alteraser.kernels.ripples import add_rows, entry_masses, find_neighbours, fold_rows, give_slots
+from alteraser.models.bilinear import Bilinear
+
+Floats = NDArray[Any]
+SMALL_PRODUCT = 2**18  # multiplications: numpy's own threads stay out of it
+
+
+@dataclass(eq=False, repr=False)
+class Half:
+    """One side. What a deletion brings is new and stands in slots of its own, apart from the debts of earlier ones.
+
+    Rows may lose entries, so that their lengths stand beside their starts.
+    """
+
+    starts: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    weights: NDArray[np.float32]
+    table: Floats  # y, [n, d]
+    squares: Floats  # ‖h ⊙ y‖², [n]
+    masses: Floats  # about Σ lift·‖x_c‖², the trace of the entries' part of a row's Hessian, [n]
+    missing: Floats  # m, [n]
+    l2: Floats  # λ, [n]
+    outer: NDArray[np.float64]  # h hᵀ
+    gram: NDArray[np.float64]  # Σ m (h ⊙ y)(h ⊙ y)ᵀ: what the other side calls Ĝ
+    mass: NDArray[np.float64]  # Σ m² y yᵀ
+    place: NDArray[np.int32]  # in a step: where among the chosen rows; -1 for the others
+    # Debts: E since Ĝ₀, the other side's gram then, and its sums.
+    debt: Floats  # [n, d]
+    gram_before: NDArray[np.float64]
+    norm: float
+    slant: NDArray[np.float64]
+    # What is new: E since the other side's `gram_start`, and its sums.
+    gram_start: NDArray[np.float64]
+    slots: NDArray[np.int32]  # where a row's part of `new` stands; -1: it has none
+    owners: NDArray[np.int64]  # the rows that have a slot, in its order
+    new: Floats  # [slots, d]
+    n_new: int = 0
+    new_norm: float = 0.0
+    new_slant: NDArray[np.float64] | float = 0.0
+
+    @classmethod
+    def of(cls, model: Bilinear, side: Side, data: Interactions, *, training_gap: float) -> Half:
+        """With a training gap below 1, a part of the gradient that the model has is a debt from the beginning."""
+        problems, csr = model.row_problems(side, data), data.by(side)
+        own = model.table(side)
+        table = own.numpy().copy()
+        debt = np.zeros_like(table)
+        if training_gap != 1:
+            debt = problems.residual(own).numpy() * table.dtype.type(1 - training_gap)
+        missing = problems.missing_row.numpy().copy()
+        exact, weight = table.astype(np.float64), missing.astype(np.float64)[:, None]
+        h = model.h.numpy()
+        outer = np.outer(h, h).astype(np.float64)
+        gram = times((weight * exact).T, exact) * outer
+        return cls(
+            starts=csr.starts[:-1].copy(),
+            counts=csr.counts,
+            columns=csr.columns.copy(),
+            weights=csr.weights.copy(),
+            table=table,
+            squares=np.square(h * table).sum(1),
+            masses=np.zeros(len(table), table.dtype),
+            missing=missing,
+            l2=problems.l2.numpy().copy(),
+            outer=outer,
+            gram=gram,
+            mass=times((weight**2 * exact).T, exact),
+            place=np.full(len(table), -1, dtype=np.int32),
+            debt=debt,
+            gram_before=gram.copy(),
+            norm=0.0,
+            slant=np.zeros_like(gram),
+            gram_start=gram.copy(),
+            slots=np.full(len(table), -1, dtype=np.int32),
+            owners=np.empty(len(table), np.int64),
+            new=np.zeros_like(table),
+        )
+
+    def sum_up(self, other: Half) -> None:
+        """The sums of the debts, and what stands for the rows' Hessians, from the beginning."""
+        self.masses = entry_masses(
+            self.starts, self.counts, self.columns, self.weights, self.missing, other.missing, other.squares
+        )
+        debt = self.debt.astype(np.float64)
+        self.norm = float(np.square(debt).sum())
+        self.slant = times((self.missing[:, None] * debt).T, self.table)
+
+    # What is new -----------------------------------------------------------------------------------------------
+
+    @property
+    def touched(self) -> NDArray[np.int64]:
+        """The rows that something new was written to."""
+        return self.owners[: self.n_new]
+
+    def new_of(self, rows: NDArray[np.int64]) -> Floats:
+        slots = self.slots[rows]
+        new: Floats = self.new[slots]
+        new[slots < 0] = 0
+        return new
+
+    def add(self, rows: NDArray[np.int64], change: Floats) -> None:
+        """Something new for some rows; a row may be named more than once."""
+        self.n_new = give_slots(rows, self.slots, self.owners, self.n_new)
+        self.new_norm += float(add_rows(rows, change, self.slots, self.new))
+        self.new_slant += times(change.T, self.missing[rows, None] * self.table[rows])
+
+    def lighten(self, rows: NDArray[np.int64], less: Floats) -> None:
+        """Some rows' Hessians lose a part of their trace; a row may be named more than once."""
+        np.subtract.at(self.masses, rows, less)
+
+    def reach(self, rows: NDArray[np.int64], other: Half) -> None:
+        """The neighbours of some rows of the other side get slots."""
+        self.n_new = find_neighbours(
+            rows, other.starts, other.counts, other.columns, self.slots, self.owners, self.n_new
+        )
+
+    def close(self) -> None:
+        """What is new becomes a debt like the others."""
+        with threads_for(8 * self.n_new * self.table.shape[1]):
+            self.norm += float(fold_rows(self.touched, self.new, self.debt, self.slots))
+        self.slant += self.new_slant
+        self.n_new, self.new_norm, self.new_slant = 0, 0.0, 0.0
+
+    def call_in(self, owed: Floats) -> None:
+        """Of all rows what they owe counts as new, and Ĝ₀ becomes Ĝ."""
+        self.debt, self.new = np.zeros_like(self.debt), owed
+        self.n_new = len(owed)
+        self.owners, self.slots = np.arange(self.n_new), np.arange(self.n_new, dtype=np.int32)
+        exact = owed.astype(np.float64)
+        self.new_norm = float(np.square(exact).sum())
+        self.new_slant = times((self.missing[:, None] * exact).T, self.table)
+        self.gram_before = self.gram.copy()
+
+    def replace(
+        self, rows: NDArray[np.int64], *, table: Floats, missing: Floats, debt: Floats, new: Floats
+    ) -> None:
+        """Another vector and weight for some rows, and what they owe with it; all sums follow."""
+        before = (self.table[rows], self.missing[rows], self.debt[rows], self.new_of(rows))
+        # What goes out with a minus and what comes in, stacked: one product for all sums.
+        y, m, e, f = (np.concatenate(parts) for parts in zip(before, (table, missing, debt, new), strict=True))
+        n, d = len(rows), y.shape[1]
+        sign = np.repeat(np.array([-1, 1], y.dtype), n)
+        weighed = m[:, None] * y
+        sums = times((sign[:, None] * weighed).T, np.concatenate([y, weighed, e, f], axis=1))
+        self.gram += self.outer * sums[:, :d]
+        self.mass += sums[:, d : 2 * d]
+        self.slant += sums[:, 2 * d : 3 * d].T
+        self.new_slant += sums[:, 3 * d :].T
+        self.norm += float(sign @ np.square(e).sum(1, dtype=np.float64))
+        self.new_norm += float(sign @ np.square(f).sum(1, dtype=np.float64))
+        self.n_new = give_slots(rows, self.slots, self.owners, self.n_new)
+        self.table[rows], self.missing[rows], self.debt[rows] = table, missing, debt
+        self.new[self.slots[rows]] = new
+
+
+def times(a: Floats, b: Floats) -> Floats:
+    """a @ b in the precision of a, by torch: numpy's threads go on spinning after a product and hold up the kernels."""
+    b = b.astype(a.dtype, copy=False)
+    if a.size * b.shape[1] < SMALL_PRODUCT:
+        small: Floats = a @ b
+        return small
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # products of this size are over before a second thread is awake
+    try:
+        return (torch.from_numpy(a) @ torch.from_numpy(b)).numpy()
+    finally:
+        torch.set_num_threads(before)
