@@ -14,7 +14,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from alteraser.kernels.jit import compiled, threaded
-from alteraser.kernels.tiles import TILE_COLUMNS, add_tile, fetch_ahead, padded
+from alteraser.kernels.tiles import TILE_COLUMNS, TILE_ROWS, add_tile, fetch_ahead, padded
 
 CHUNK = 32  # entries gathered at a time
 AHEAD = 6  # entries
@@ -134,6 +134,129 @@ def spread_changes(
 
 
 @threaded
+def move_rows(
+    rows: NDArray[np.int64],
+    table: Floats,
+    missing: Floats,
+    l2: Floats,
+    debt: Floats,
+    slots: NDArray[np.int32],
+    new: Floats,
+    squares: Floats,
+    h: Floats,
+    vectors: Floats,
+    missing_after: Floats,
+    l2_after: Floats,
+    spread: Floats,
+    gram: Floats,
+    drift: Floats,
+    new_drift: Floats,
+    sums: Floats,
+    totals: NDArray[np.float64],
+) -> None:
+    """Rows whose change was spread to their neighbours become `vectors`, with other weights, and what they owe follows.
+
+    `spread` is what `spread_changes` summed; `gram` is Ĝ, `drift` and `new_drift` what was added to it since debts and
+    since what is new were written down. Of each worker, `sums` gains the changes of Σ m y yᵀ, Σ m² y yᵀ, Σ m y debtᵀ,
+    Σ m y newᵀ, and of Σ m y newᵀ of the other side; `totals` has by how much the loss falls, but for the entries'
+    curvature, and by how much the squared norms of debts and of what is new grow.
+    """
+    d = table.shape[1]
+    stride = padded(d)
+    kind = table.dtype
+    n_workers = sums.shape[0]
+    for worker in prange(n_workers):
+        # Of each row, what goes out with a minus and what comes in: one beneath the other.
+        signed, y, weighed, owes, owes_new, seen, gains = (
+            np.zeros(CHUNK * stride, kind),
+            np.zeros(CHUNK * stride, kind),
+            np.zeros(CHUNK * stride, kind),
+            np.zeros(CHUNK * stride, kind),
+            np.zeros(CHUNK * stride, kind),
+            np.zeros(CHUNK * stride, kind),
+            np.zeros(CHUNK * stride, kind),
+        )
+        change, by_gram, by_drift, by_new, own_by_new = (
+            np.empty(d, kind),
+            np.empty(d, kind),
+            np.empty(d, kind),
+            np.empty(d, kind),
+            np.empty(d, kind),
+        )
+        own_by_gram, own_by_drift = np.zeros(d, kind), np.zeros(d, kind)
+        fall, growth, growth_of_new = 0.0, 0.0, 0.0
+        half = CHUNK // 2
+        for begin in range(worker * half, len(rows), n_workers * half):
+            n = min(half, len(rows) - begin)
+            for i in range(n):
+                k = begin + i
+                row = rows[k]
+                old, after = table[row], vectors[k]
+                m0, m1, r0, r1 = missing[row], missing_after[k], l2[row], l2_after[k]
+                for j in range(d):
+                    change[j] = after[j] - old[j]
+                _times_matrix(change, gram, by_gram)
+                _times_matrix(change, drift, by_drift)
+                _times_matrix(change, new_drift, by_new)
+                _times_matrix(old, new_drift, own_by_new)
+                if m1 != m0:
+                    _times_matrix(old, gram, own_by_gram)
+                    _times_matrix(old, drift, own_by_drift)
+                held, held_new = debt[row], new[slots[row]]
+                fallen, grown, grown_of_new, square = kind.type(0), kind.type(0), kind.type(0), kind.type(0)
+                first, second = 2 * i * stride, (2 * i + 1) * stride
+                for j in range(d):
+                    own, of_bend, of_slope = kind.type(0), kind.type(0), kind.type(0)
+                    for part in range(len(spread)):
+                        own += spread[part, k, j]
+                        of_bend += spread[part, k, stride + j]
+                        of_slope += spread[part, k, 2 * stride + j]
+                    own *= h[j]
+                    # With the weights as they were, the Hessian times the change, but for the entries' curvature.
+                    less = own + m1 * by_gram[j] + r1 * change[j]
+                    owed = held_new[j] - m0 * own_by_new[j]
+                    fallen += (owed + owed - less + own) * change[j]
+                    less += (m1 - m0) * own_by_gram[j] + (r1 - r0) * old[j]
+                    e0, e1 = held[j], held[j] + m1 * by_drift[j] + (m1 - m0) * own_by_drift[j]
+                    f0 = held_new[j]
+                    f1 = f0 - less + m1 * by_new[j] + (m1 - m0) * own_by_new[j]
+                    grown += (e1 - e0) * (e1 + e0)
+                    grown_of_new += (f1 - f0) * (f1 + f0)
+                    y[first + j], y[second + j] = old[j], after[j]
+                    signed[first + j], signed[second + j] = -m0 * old[j], m1 * after[j]
+                    weighed[first + j], weighed[second + j] = m0 * old[j], m1 * after[j]
+                    owes[first + j], owes[second + j] = e0, e1
+                    owes_new[first + j], owes_new[second + j] = f0, f1
+                    seen[first + j], seen[second + j] = of_slope, -of_bend
+                    gains[first + j], gains[second + j] = h[j] * change[j], h[j] * old[j]
+                    square += (h[j] * after[j]) ** 2
+                    held[j], held_new[j], old[j] = e1, f1, after[j]
+                missing[row], l2[row], squares[row] = m1, r1, square
+                fall += fallen
+                growth += grown
+                growth_of_new += grown_of_new
+            for i in range(0, d, TILE_ROWS):
+                for j in range(0, d, TILE_COLUMNS):
+                    at = i * stride + j
+                    add_tile(sums[worker, 0], at, signed, i, y, j, stride, 2 * n)
+                    add_tile(sums[worker, 1], at, signed, i, weighed, j, stride, 2 * n)
+                    add_tile(sums[worker, 2], at, signed, i, owes, j, stride, 2 * n)
+                    add_tile(sums[worker, 3], at, signed, i, owes_new, j, stride, 2 * n)
+                    add_tile(sums[worker, 4], at, seen, i, gains, j, stride, 2 * n)
+        totals[worker, 0], totals[worker, 1], totals[worker, 2] = fall, growth, growth_of_new
+
+
+@compiled
+def _times_matrix(vector: Floats, matrix: Floats, product: Floats) -> None:
+    d = len(product)
+    product[:] = 0
+    for i in range(d):
+        factor = vector[i]
+        for j in range(d):
+            product[j] += factor * matrix[i, j]
+
+
+@threaded
 def curve_rows(
     order: NDArray[np.int64],
     rows: NDArray[np.int64],
@@ -164,7 +287,12 @@ def curve_rows(
             x, dx, product = seen[k], direction[k], products[k]
             for j in range(d):
                 product[j] = 0
-            for entry in range(starts[row], starts[row] + counts[row]):
+            last = starts[row] + counts[row] - 1
+            for entry in range(starts[row], last + 1):
+                soon = columns[min(entry + AHEAD, last)]
+                fetch_ahead(other, soon)
+                if place_of_other[soon] >= 0:
+                    fetch_ahead(direction_of_other, place_of_other[soon])
                 column = columns[entry]
                 y = other[column]
                 weight = kind(weights[entry])

@@ -28,13 +28,12 @@ from alteraser.sweep.sweep import OutOfTime, never
 Quadratic = TypeVar("Quadratic", bound=Bilinear)
 Floats = NDArray[Any]
 SIDES = (Side.USERS, Side.ITEMS)
-FORCING = 0.05
+FORCING, FINE_FORCING = 0.05, 0.02
 MOST_TOGETHER = 20.0
 SLOW, MANY = 0.25, 0.15
-FINER = 3  # the first step of all together leaves so many times less to rows that are not chosen
 ROW_COST = 50  # entries that could be visited in the time that a row takes besides its own
 SAMPLE = 256  # rows looked at to tell what those owe that were touched
-BLOCK = 1024  # rows solved at once
+BLOCK = 1024  # rows moved at once: what is computed on the way stays in the cache
 DAMPING, LEAST_DAMPING, MAX_REFUSALS = 0.01, 1e-4, 6
 
 
@@ -165,13 +164,7 @@ class AffectedRows(Generic[Quadratic]):
         if moved.any():
             table = np.where(empty[:, None], 0, half.table[rows])
             self.move(side, rows[moved], table[moved], missing=missing[moved], l2=l2[moved])
-            self._clear(side, rows[empty])
-
-    def _clear(self, side: Side, rows: NDArray[np.int64]) -> None:
-        """Rows of zeros without entries are at their minimum, whatever the original's gradient was."""
-        half = self._halves[side]
-        zeros = np.zeros_like(half.table[rows])
-        half.replace(rows, table=zeros, missing=half.missing[rows], debt=zeros, new=zeros)
+            half.clear(rows[empty])
 
     # Moving rows -----------------------------------------------------------------------------------------------
 
@@ -185,38 +178,24 @@ class AffectedRows(Generic[Quadratic]):
         l2: Floats | None = None,
     ) -> float:
         """Some rows of a side become `table`, and every gradient follows; by how much the loss rises, debts apart."""
-        half, other = self._halves[side], self._halves[side.other]
-        kind, y0, m0, r0 = half.table.dtype, half.table[rows], half.missing[rows], half.l2[rows]
-        m1 = m0 if missing is None else missing.astype(kind)
-        r1 = r0 if l2 is None else l2.astype(kind)
-        y1 = y0 + (table - y0).astype(kind)
-        change = y1 - y0
-        owed, drift, new_drift = self._owed(side, rows), self._drift(side), self._new_drift(side)
-        own, curvature = self._spread(side, rows, y0, change, m0, m1)
-        gram = other.gram.astype(kind)
-        less = self._h * own + m1[:, None] * times(change, gram) + r1[:, None] * change
-        # With the weights as they were, `less` is the Hessian times the change, but for the entries' curvature.
-        fall = float(np.vdot(2 * owed - less + self._h * own, change)) - curvature
-        if missing is not None or l2 is not None:
-            less += (m1 - m0)[:, None] * times(y0, gram) + (r1 - r0)[:, None] * y0
-        # What rows owe from before stays what it was.
-        through = m1[:, None] * y1 - m0[:, None] * y0
-        debt = half.debt[rows] + times(through, drift)
-        new = owed - less + m1[:, None] * times(y1, new_drift)
-        half.replace(rows, table=y1, missing=m1, debt=debt, new=new)
-        half.l2[rows] = r1
-        half.squares[rows] = np.square(self._h * y1).sum(1)
-        return -fall
+        rise = 0.0
+        for begin in range(0, len(rows), BLOCK):
+            some = slice(begin, begin + BLOCK)
+            m1 = self._halves[side].missing[rows[some]] if missing is None else missing[some]
+            r1 = self._halves[side].l2[rows[some]] if l2 is None else l2[some]
+            rise += self._move(side, rows[some], table[some], m1, r1)
+        return rise
 
-    def _spread(
-        self, side: Side, rows: NDArray[np.int64], y0: Floats, change: Floats, m0: Floats, m1: Floats
-    ) -> tuple[Floats, float]:
-        """The neighbours learn of a change; what comes back to the rows themselves, and the curvature met."""
+    def _move(
+        self, side: Side, rows: NDArray[np.int64], table: Floats, missing: Floats, l2: Floats
+    ) -> float:
         half, other = self._halves[side], self._halves[side.other]
-        seen, seen_change = self._h * y0, self._h * change
+        kind = half.table.dtype
+        table, missing, l2 = (values.astype(kind, copy=False) for values in (table, missing, l2))
+        seen = self._h * half.table[rows]
         other.reach(rows, half)
-        with threads_for(8 * int(half.counts[rows].sum()) * y0.shape[1]):
-            sums = np.zeros((n_threads(), len(rows), TILE_ROWS * padded(y0.shape[1])), y0.dtype)
+        with threads_for(8 * int(half.counts[rows].sum()) * len(self._h)):
+            spread = np.zeros((n_threads(), len(rows), TILE_ROWS * padded(len(self._h))), kind)
             totals = np.zeros((n_threads(), 2))
             spread_changes(
                 rows,
@@ -225,22 +204,19 @@ class AffectedRows(Generic[Quadratic]):
                 half.columns,
                 half.weights,
                 seen,
-                seen_change,
-                m0,
-                m1,
+                self._h * table - seen,
+                half.missing[rows],
+                missing,
                 other.table,
                 other.missing,
                 other.slots,
                 other.new,
-                sums,
+                spread,
                 totals,
             )
-        parts = sums.sum(0).reshape(len(rows), TILE_ROWS, -1)[:, :, : y0.shape[1]]
-        own, of_bend, of_slope = (np.ascontiguousarray(parts[:, part]) for part in range(3))
         curvature, growth = totals.sum(0)
         other.new_norm += float(growth)
-        other.new_slant += times(seen_change.T, of_slope) - times(seen.T, of_bend)
-        return own, float(curvature)
+        return float(curvature) - half.move(rows, table, missing, l2, h=self._h, spread=spread, other=other)
 
     # Steps -----------------------------------------------------------------------------------------------------
 
@@ -327,23 +303,26 @@ class AffectedRows(Generic[Quadratic]):
             met = left <= goal and len(falls) > 1
             if met or len(falls) > max_steps or out_of_time():
                 return Settled(falls, left, visited, left <= goal)
-            spare = min(goal / self._owed_together / 2, total / 4)
-            chosen = self._most_affected(spare / FINER if len(falls) == 1 else spare)
+            touched = {side: np.sort(half.touched) for side, half in self._halves.items()}
+            chosen = self._most_affected(touched, spare=min(goal / self._owed_together / 4, total / 8))
             n_entries = sum(int(self._halves[side].counts[rows].sum()) for side, rows in chosen.items())
             # After a step that gained little of what was left, what is owed is owed by many rows together; and where
             # many are chosen, the others cost little more.
             if len(falls) > 1 and n_entries > MANY * 2 * self._n_entries:
                 chosen = {side: np.arange(len(half.table)) for side, half in self._halves.items()}
             elif left_before < math.inf and falls[-1] < SLOW * left_before:
-                chosen = {side: np.sort(half.touched) for side, half in self._halves.items()}
+                chosen = touched
             chosen[Side.USERS] = np.union1d(chosen[Side.USERS], forgetting)
-            falls.append(self.step(chosen, forcing=FORCING))
+            # The users who forget go where they would be if all their items moved: most of these are not worth it.
+            first = len(falls) == 1
+            falls.append(
+                self.step(chosen, forcing=FORCING if first else FINE_FORCING, beside=touched if first else None)
+            )
             visited += sum(len(part) for part in chosen.values())
             owed_before, left_before = total, left
 
-    def _most_affected(self, spare: float) -> Chosen:
-        """The touched rows that owe most for what they cost; the others together owe no more than `spare`."""
-        rows = {side: half.touched for side, half in self._halves.items()}
+    def _most_affected(self, rows: Chosen, *, spare: float) -> Chosen:
+        """Those of some rows that owe most for what they cost; the others together owe no more than `spare`."""
         owed = [self._decrements(side, rows[side], self._owed(side, rows[side]))[0] for side in SIDES]
         every = np.concatenate(owed)
         cost = [self._halves[side].counts[rows[side]] for side in SIDES]
@@ -352,7 +331,7 @@ class AffectedRows(Generic[Quadratic]):
         keep[order[: np.searchsorted(np.cumsum(every[order]), spare, side="right")]] = False
         cut = len(owed[0])
         kept = {Side.USERS: keep[:cut], Side.ITEMS: keep[cut:]}
-        return {side: np.sort(rows[side][kept[side]]) for side in SIDES}
+        return {side: rows[side][kept[side]] for side in SIDES}
 
     def drift(self) -> tuple[float, float]:
         """`gradient_norm`, and about how much the loss could still fall, by what rows last owed for theirs."""
@@ -395,16 +374,23 @@ class AffectedRows(Generic[Quadratic]):
             substitute_rows(factors, sides)
         return solved
 
-    def step(self, chosen: Chosen, *, forcing: float, max_products: int = 50) -> float:
+    def step(
+        self, chosen: Chosen, *, forcing: float, beside: Chosen | None = None, max_products: int = 50
+    ) -> float:
         """Newton's step of the chosen rows together; how much lower the loss is then, at least 0.
 
-        Damped more after a step that would have raised the loss, which is taken back, and less after one that did not.
+        With rows beside them, the step is that of all, of which only the chosen ones move. Damped more after a step
+        that would have raised the loss, which is taken back, and less after one that did not.
         """
-        chosen = {side: chosen[side] for side in SIDES if len(chosen.get(side, ()))}
+        chosen = {side: rows for side, rows in chosen.items() if len(rows)}
+        together = chosen if beside is None else {side: np.union1d(chosen[side], beside[side]) for side in chosen}
         before = {side: self._halves[side].table[rows] for side, rows in chosen.items()}
         for _ in range(MAX_REFUSALS):
-            steps = self._newton(chosen, forcing, max_products)
-            rise = sum(self.move(side, rows, before[side] + steps[side]) for side, rows in chosen.items())
+            steps = self._newton(together, forcing, max_products)
+            rise = 0.0
+            for side, rows in chosen.items():
+                step = steps[side][np.searchsorted(together[side], rows)]
+                rise += self.move(side, rows, before[side] + step)
             if rise <= 0:
                 self._damping = max(self._damping / 4, LEAST_DAMPING)
                 return -rise
@@ -413,14 +399,12 @@ class AffectedRows(Generic[Quadratic]):
             self._damping *= 8
         return 0.0
 
-    def _newton(self, chosen: Chosen, forcing: float, max_products: int) -> dict[Side, Floats]:
-        if not chosen:
-            return {}
-        views = {side: self._view(side) for side in chosen}
-        kind = self._h.dtype
-        grams = {side: self._halves[side.other].gram.astype(kind) for side in chosen}
-        system = NewtonSystem(self._halves, chosen, views, grams, self._h)
-        owed = np.concatenate([self._owed(side, rows) for side, rows in chosen.items()])
+    def _newton(self, rows: Chosen, forcing: float, max_products: int) -> dict[Side, Floats]:
+        """Newton's step of some rows, as far as conjugate gradients come."""
+        halves, kind = self._halves, self._h.dtype
+        grams = {side: halves[side.other].gram.astype(kind) for side in rows}
+        system = NewtonSystem(halves, rows, {side: self._view(side) for side in rows}, grams, self._h)
+        owed = np.concatenate([self._owed(side, part) for side, part in rows.items()])
         step = system.solve(owed, damping=self._damping, forcing=forcing, max_products=max_products)
         system.end()
         return system.split(step)

@@ -7,7 +7,7 @@ L in row r is
 
 A change of the other side reaches a row through their common entries, and all rows through Ĝ. That part is not written
 into anybody's row: what is stored is E_r = e_r + m_r·(Ĝ − Ĝ₀)·y_r for a Ĝ₀ that stays as it was, and the sums Σ‖E_r‖²,
-Σ m_r E_r y_rᵀ and Σ m_r² y_r y_rᵀ give the norm of the gradient of rows that nobody visits.
+Σ m_r y_r E_rᵀ and Σ m_r² y_r y_rᵀ give the norm of the gradient of rows that nobody visits.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import torch
 from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions, Side
-from alteraser.kernels.jit import threads_for
-from alteraser.kernels.ripples import add_rows, entry_masses, find_neighbours, fold_rows, give_slots
+from alteraser.kernels.jit import n_threads, threads_for
+from alteraser.kernels.ripples import add_rows, entry_masses, find_neighbours, fold_rows, give_slots, move_rows
+from alteraser.kernels.tiles import padded
 from alteraser.models.bilinear import Bilinear
 
 Floats = NDArray[Any]
@@ -107,7 +108,7 @@ class Half:
         )
         debt = self.debt.astype(np.float64)
         self.norm = float(np.square(debt).sum())
-        self.slant = times((self.missing[:, None] * debt).T, self.table)
+        self.slant = times((self.missing[:, None] * self.table.astype(np.float64)).T, debt)
 
     # What is new -----------------------------------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ class Half:
         """Something new for some rows; a row may be named more than once."""
         self.n_new = give_slots(rows, self.slots, self.owners, self.n_new)
         self.new_norm += float(add_rows(rows, change, self.slots, self.new))
-        self.new_slant += times(change.T, self.missing[rows, None] * self.table[rows])
+        self.new_slant += times((self.missing[rows, None] * self.table[rows]).T, change)
 
     def lighten(self, rows: NDArray[np.int64], less: Floats) -> None:
         """Some rows' Hessians lose a part of their trace; a row may be named more than once."""
@@ -152,29 +153,63 @@ class Half:
         self.owners, self.slots = np.arange(self.n_new), np.arange(self.n_new, dtype=np.int32)
         exact = owed.astype(np.float64)
         self.new_norm = float(np.square(exact).sum())
-        self.new_slant = times((self.missing[:, None] * exact).T, self.table)
+        self.new_slant = times((self.missing[:, None] * self.table.astype(np.float64)).T, exact)
         self.gram_before = self.gram.copy()
 
-    def replace(
-        self, rows: NDArray[np.int64], *, table: Floats, missing: Floats, debt: Floats, new: Floats
-    ) -> None:
-        """Another vector and weight for some rows, and what they owe with it; all sums follow."""
-        before = (self.table[rows], self.missing[rows], self.debt[rows], self.new_of(rows))
-        # What goes out with a minus and what comes in, stacked: one product for all sums.
-        y, m, e, f = (np.concatenate(parts) for parts in zip(before, (table, missing, debt, new), strict=True))
-        n, d = len(rows), y.shape[1]
-        sign = np.repeat(np.array([-1, 1], y.dtype), n)
-        weighed = m[:, None] * y
-        sums = times((sign[:, None] * weighed).T, np.concatenate([y, weighed, e, f], axis=1))
-        self.gram += self.outer * sums[:, :d]
-        self.mass += sums[:, d : 2 * d]
-        self.slant += sums[:, 2 * d : 3 * d].T
-        self.new_slant += sums[:, 3 * d :].T
-        self.norm += float(sign @ np.square(e).sum(1, dtype=np.float64))
-        self.new_norm += float(sign @ np.square(f).sum(1, dtype=np.float64))
+    def move(
+        self,
+        rows: NDArray[np.int64],
+        vectors: Floats,
+        missing: Floats,
+        l2: Floats,
+        *,
+        h: Floats,
+        spread: Floats,
+        other: Half,
+    ) -> float:
+        """Rows become `vectors` once their change was spread; by how much the loss falls, but for entries' curvature."""
         self.n_new = give_slots(rows, self.slots, self.owners, self.n_new)
-        self.table[rows], self.missing[rows], self.debt[rows] = table, missing, debt
-        self.new[self.slots[rows]] = new
+        kind, d = self.table.dtype, len(h)
+        with threads_for(24 * len(rows) * d * d):
+            sums = np.zeros((n_threads(), 5, padded(d) ** 2), kind)
+            totals = np.zeros((n_threads(), 3))
+            move_rows(
+                rows,
+                self.table,
+                self.missing,
+                self.l2,
+                self.debt,
+                self.slots,
+                self.new,
+                self.squares,
+                h,
+                vectors,
+                missing,
+                l2,
+                spread,
+                other.gram.astype(kind),
+                (other.gram_start - other.gram_before).astype(kind),
+                (other.gram - other.gram_start).astype(kind),
+                sums,
+                totals,
+            )
+        gram, mass, slant, new_slant, of_other = sums.sum(0).reshape(5, padded(d), padded(d))[:, :d, :d]
+        self.gram += self.outer * gram
+        self.mass += mass
+        self.slant += slant
+        self.new_slant += new_slant
+        other.new_slant += of_other
+        fall, growth, growth_of_new = totals.sum(0)
+        self.norm += float(growth)
+        self.new_norm += float(growth_of_new)
+        return float(fall)
+
+    def clear(self, rows: NDArray[np.int64]) -> None:
+        """Rows of zeros without entries are at their minimum, whatever the original's gradient was."""
+        self.norm -= float(np.square(self.debt[rows]).sum(dtype=np.float64))
+        self.new_norm -= float(np.square(self.new_of(rows)).sum(dtype=np.float64))
+        self.debt[rows] = 0
+        self.new[self.slots[rows]] = 0
 
 
 def times(a: Floats, b: Floats) -> Floats:

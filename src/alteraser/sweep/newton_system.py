@@ -99,28 +99,30 @@ class NewtonSystem:
 
         They end when a product brings less than `forcing` of what all have brought.
         """
-        damping = owed.dtype.type(damping)
-        residual, step = owed, np.zeros_like(owed)
+        kind = owed.dtype.type
+        residual, step, scaled = owed.copy(), np.zeros_like(owed), np.empty_like(owed)
         search = self._preconditioned(residual)
-        weighed = residual  # M times the search direction, by the same recurrence as the direction itself
+        weighed = residual.copy()  # M times the search direction, by the same recurrence as the direction itself
         norm, promised = float(np.vdot(residual, search)), 0.0
         for _ in range(max_products):
             if not norm > 0:
                 break
-            curved = self.product(search, weighed) + damping * weighed
+            curved = self.product(search, weighed)
+            curved += np.multiply(weighed, kind(damping), out=scaled)
             curvature = float(np.vdot(search, curved))
             if not curvature > damping / 2 * float(np.vdot(search, weighed)):
                 break  # hardly curved, or the wrong way: the picture does not hold that far
             length = norm / curvature
-            step += owed.dtype.type(length) * search
+            step += np.multiply(search, kind(length), out=scaled)
             promised += length * norm
             if length * norm < forcing * promised:
                 break
-            residual = residual - owed.dtype.type(length) * curved
+            residual -= np.multiply(curved, kind(length), out=scaled)
             nearer = self._preconditioned(residual)
             norm, last = float(np.vdot(residual, nearer)), norm
-            ratio = owed.dtype.type(norm / last)
-            search, weighed = nearer + ratio * search, residual + ratio * weighed
+            for direction, towards in ((search, nearer), (weighed, residual)):
+                direction *= kind(norm / last)
+                direction += towards
         return search if promised == 0 else step
 
     def _preconditioned(self, vectors: Floats) -> Floats:
