@@ -1,24 +1,30 @@
 """How time and memory grow with the data: generated data with real shape, and a real set.
 
-Each size runs in a process of its own, so that its peak memory is its own.
+Each size runs in a process of its own, which reads the data from a file, so that its peak memory is that of indexing
+and training.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
+import torch
 
 from alteraser.data.files import read_interactions
-from alteraser.data.interactions import Interactions, Side
+from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from alteraser.optim.newton import ah_newton
@@ -31,43 +37,66 @@ from benchmarks.requests import half_of
 MILLIONS = (1, 3, 10, 30, 100)
 REAL = "amazon-book-kgat"
 LIMITS = {"p50_growth_to_30": 1.5, "memory": 4.0}
-DIM, PASSES, N_REQUESTS = 64, 12, 200
+GROWTH = ("1", "30")
+DIM, PASSES, N_REQUESTS, WARM, TURN = 64, 6, 200, 20, 20
+OBJECTIVE = Objective(w0=0.1, l2=0.02)
+AUDIENCE = 45_000  # entries of all the items of a user who asks
 
 
 def measure(data_dir: str | None, *, millions: tuple[int, ...] = MILLIONS) -> dict[str, Any]:
-    """A record for each size, and how p50 moved from the smallest to 30 million."""
+    """A record for each size, and how the median request of the first grew to that of 30 million."""
     figures: list[dict[str, Any]] = []
-    for size in (*map(str, millions), REAL):
-        print(f"  {size} …", flush=True)
-        audience = figures[0]["audience"] if figures else None
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.scaling",
-            size,
-            str(data_dir or ""),
-            json.dumps(audience),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
-        if done.returncode != 0:
-            figures.append({"size": size, "failed": done.stderr.strip().splitlines()[-1:]})
-            continue
-        figures.append(json.loads(done.stdout.splitlines()[-1]))
-    p50 = {each["size"]: each["p50_ms"] for each in figures if "p50_ms" in each}
-    growth = p50["30"] / p50["1"] if {"1", "30"} <= set(p50) else None
-    return {"figures": figures, "p50_growth_to_30": growth, "limits": LIMITS}
+    with tempfile.TemporaryDirectory() as folder:
+        for size in (*map(str, millions), REAL):
+            print(f"  {size} …", flush=True)
+            file = Path(folder) / f"{size}.parquet"
+            if size == REAL:
+                file.symlink_to(
+                    (Path(data_dir or os.environ["ALTERASER_DATA"]) / REAL / file.name).absolute()
+                )
+            else:
+                _in_own_process("write", size, file)
+            figures.append(_in_own_process("record", size, file))
+        compared = (Path(folder) / f"{size}.parquet" for size in GROWTH)
+        growth = _in_own_process("growth", *GROWTH, *compared)
+    return {"figures": figures, "growth": growth, "limits": LIMITS}
 
 
-def _record(size: str, data_dir: str | None, audience: float | None) -> dict[str, Any]:
+def _in_own_process(task: str, *arguments: str | Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.scaling", task, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    if done.returncode != 0:
+        return {"size": str(arguments[0]), "failed": done.stderr.strip().splitlines()[-1:] or done.returncode}
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def _write(size: str, file: str) -> dict[str, Any]:
+    data = generated(int(size) * 10**6, np.random.default_rng(0))
+    data.events.write_parquet(file)
+    return {"size": size, "interactions": len(data)}
+
+
+def _read(size: str, file: str) -> Interactions:
+    if size == REAL:
+        return read_interactions(Path(file), user="user_id", item="item_id")
+    events = pl.read_parquet(file)
+    users, items = (Vocabulary(pl.Series(np.arange(events[:, side].to_numpy().max() + 1))) for side in (0, 1))
+    return Interactions(events, users, items)
+
+
+def _record(size: str, file: str) -> dict[str, Any]:
+    """Seconds and memory of indexing and training; the trained tables go to a file beside the data."""
     rng = np.random.default_rng(0)
-    data = _real(data_dir) if size == REAL else generated(int(size) * 10**6, rng)
-    before = _peak()
+    small = generated(10**4, rng)
+    _trained(small, rng)  # compiles
+    base = _peak()
+    data = _read(size, file)
     began = time.perf_counter()
     for side in Side:
         data.by(side)
     indexing = time.perf_counter() - began
-    model = MF.sized_for(data, dim=DIM, objective=Objective(w0=0.1, l2=0.02), rng=rng)
-    trained = ALS(max_passes=PASSES, tolerance=0, acceleration=None).train(model, data, rng=rng).model
+    trained = _trained(data, rng)
     held = data.events.estimated_size() + sum(trained.table(side).nbytes for side in Side)
     peak = _peak()
     passes = []
@@ -75,9 +104,9 @@ def _record(size: str, data_dir: str | None, audience: float | None) -> dict[str
         began = time.perf_counter()
         Sweeper(ah_newton).sweep(trained, data, Rows.occupied(data))
         passes.append(time.perf_counter() - began)
-    users, typical = _users(data, rng, audience)
-    eraser = Eraser(trained, data, drift_limit=np.inf)
-    seconds = [eraser.forget(half_of(data, int(user), rng)).seconds for user in users][20:]
+    np.savez(f"{file}.npz", users=trained.users.numpy(), items=trained.items.numpy())
+    session = _Session(trained, data, rng)
+    session.answer(N_REQUESTS)
     return {
         "size": size,
         "interactions": len(data),
@@ -85,31 +114,56 @@ def _record(size: str, data_dir: str | None, audience: float | None) -> dict[str
         "items": data.n_items,
         "seconds_indexing": indexing,
         "seconds_per_pass": statistics.median(passes),
-        "p50_ms": 1e3 * statistics.median(seconds),
-        "p99_ms": 1e3 * float(np.percentile(seconds, 99)),
-        "audience": typical,
-        "peak_gb_before": before / 1e9,
+        "p50_ms": 1e3 * statistics.median(session.seconds),
+        "p99_ms": 1e3 * float(np.percentile(session.seconds, 99)),
+        "audience": session.audience,
+        "base_gb": base / 1e9,
         "peak_gb": peak / 1e9,
-        "peak_over_held": peak / held,
+        "peak_over_held": (peak - base) / held,
         "peak_gb_with_session": _peak() / 1e9,
     }
 
 
-def _real(data_dir: str | None) -> Interactions:
-    folder = Path(data_dir or os.environ["ALTERASER_DATA"])
-    return read_interactions(folder / REAL / "interactions.parquet", user="user_id", item="item_id")
+def _growth(small: str, large: str, *files: str) -> dict[str, Any]:
+    """Requests to two sizes in turn, some at a time, so that both meet the machine in the same mood."""
+    rng = np.random.default_rng(0)
+    sessions = []
+    for size, file in zip((small, large), files, strict=True):
+        data, tables = _read(size, file), np.load(f"{file}.npz")
+        model = MF.sized_for(data, dim=DIM, objective=OBJECTIVE, rng=rng)
+        trained = model.with_parameters({name: torch.from_numpy(tables[name]) for name in tables.files})
+        sessions.append(_Session(trained, data, rng))
+    for _ in range(N_REQUESTS // TURN):
+        for session in sessions:
+            session.answer(TURN)
+    p50 = [1e3 * statistics.median(session.seconds) for session in sessions]
+    return {"p50_ms": p50, "audience": [session.audience for session in sessions], "growth": p50[1] / p50[0]}
 
 
-def _users(data: Interactions, rng: np.random.Generator, audience: float | None) -> tuple[Any, float]:
-    """Users of middling history whose items have together about the audience asked for; and what theirs is."""
-    by_user, of_item = data.by(Side.USERS), data.by(Side.ITEMS).counts
-    able = rng.permutation(np.flatnonzero((by_user.counts >= 40) & (by_user.counts <= 80)))[:20_000]
-    total = np.array(
-        [of_item[by_user.columns[by_user.starts[u] : by_user.starts[u + 1]]].sum() for u in able]
-    )
-    wanted = float(np.median(total)) if audience is None else audience
-    nearest = np.argsort(np.abs(total - wanted), kind="stable")[: N_REQUESTS + 20]
-    return rng.permutation(able[nearest]), float(np.median(total[nearest]))
+def _trained(data: Interactions, rng: np.random.Generator) -> MF:
+    model = MF.sized_for(data, dim=DIM, objective=OBJECTIVE, rng=rng)
+    return ALS(max_passes=PASSES, tolerance=0, acceleration=None).train(model, data, rng=rng).model
+
+
+class _Session:
+    """Requests by users of middling history whose items have together about the same audience at every size."""
+
+    def __init__(self, model: MF, data: Interactions, rng: np.random.Generator) -> None:
+        by_user, of_item = data.by(Side.USERS), data.by(Side.ITEMS).counts
+        able = np.flatnonzero((by_user.counts >= 40) & (by_user.counts <= 80))
+        before = np.concatenate([[0], np.cumsum(of_item[by_user.columns])])
+        total = before[by_user.starts[able + 1]] - before[by_user.starts[able]]
+        nearest = np.argsort(np.abs(total - AUDIENCE), kind="stable")[: N_REQUESTS + WARM]
+        self.audience = float(np.median(total[nearest]))
+        self.seconds: list[float] = []
+        self._requests = [half_of(data, int(user), rng) for user in rng.permutation(able[nearest])]
+        self._eraser = Eraser(model, data, drift_limit=math.inf)
+        self.answer(WARM)
+        self.seconds.clear()
+
+    def answer(self, n: int) -> None:
+        for _ in range(n):
+            self.seconds.append(self._eraser.forget(self._requests.pop()).seconds)
 
 
 def _peak() -> int:
@@ -117,5 +171,6 @@ def _peak() -> int:
 
 
 if __name__ == "__main__":
-    size, data_dir, audience = sys.argv[1:4]
-    print(json.dumps(_record(size, data_dir or None, json.loads(audience))))
+    task, *arguments = sys.argv[1:]
+    tasks: dict[str, Callable[..., dict[str, Any]]] = {"write": _write, "record": _record, "growth": _growth}
+    print(json.dumps(tasks[task](*arguments)))

@@ -22,7 +22,9 @@ Floats = NDArray[Any]
 
 
 @compiled
-def give_slots(rows: NDArray[np.int64], slots: NDArray[np.int32], owners: NDArray[np.int64], n_slots: int) -> int:
+def give_slots(
+    rows: NDArray[np.int64], slots: NDArray[np.int32], owners: NDArray[np.int64], n_slots: int
+) -> int:
     """Every row that has no slot gets the next one; how many slots there are then."""
     for row in rows:
         if slots[row] < 0:
@@ -250,10 +252,15 @@ def move_rows(
 def _times_matrix(vector: Floats, matrix: Floats, product: Floats) -> None:
     d = len(product)
     product[:] = 0
-    for i in range(d):
-        factor = vector[i]
+    whole = d // 4 * 4
+    for i in range(0, whole, 4):
+        f0, f1, f2, f3 = vector[i], vector[i + 1], vector[i + 2], vector[i + 3]
+        m0, m1, m2, m3 = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
         for j in range(d):
-            product[j] += factor * matrix[i, j]
+            product[j] += f0 * m0[j] + f1 * m1[j] + f2 * m2[j] + f3 * m3[j]
+    for i in range(whole, d):
+        for j in range(d):
+            product[j] += vector[i] * matrix[i, j]
 
 
 @threaded
@@ -276,7 +283,7 @@ def curve_rows(
 ) -> None:
     """products[k] becomes what the entries of rows[k] give to half the Hessian times a direction of some rows of both
     sides, up to a factor h: `direction` as it is seen of these rows, `direction_of_other` as it is of those that have a
-    place.
+    place. Its last row is zero: that of all others, whose place is -1.
     """
     d = other.shape[1]
     kind = other.dtype.type
@@ -287,33 +294,54 @@ def curve_rows(
             x, dx, product = seen[k], direction[k], products[k]
             for j in range(d):
                 product[j] = 0
-            last = starts[row] + counts[row] - 1
-            for entry in range(starts[row], last + 1):
-                soon = columns[min(entry + AHEAD, last)]
-                fetch_ahead(other, soon)
-                if place_of_other[soon] >= 0:
-                    fetch_ahead(direction_of_other, place_of_other[soon])
+            first, last = starts[row], starts[row] + counts[row]
+            whole = first + counts[row] // 4 * 4
+            for entry in range(
+                first, whole, 4
+            ):  # four at a time: the product is read and written once for all
+                c0, c1, c2, c3 = columns[entry], columns[entry + 1], columns[entry + 2], columns[entry + 3]
+                y0, y1, y2, y3 = other[c0], other[c1], other[c2], other[c3]
+                dy0, dy1 = direction_of_other[place_of_other[c0]], direction_of_other[place_of_other[c1]]
+                dy2, dy3 = direction_of_other[place_of_other[c2]], direction_of_other[place_of_other[c3]]
+                moved0, moved1, moved2, moved3 = kind(0), kind(0), kind(0), kind(0)
+                score0, score1, score2, score3 = kind(0), kind(0), kind(0), kind(0)
+                for j in range(d):
+                    moved0 += y0[j] * dx[j] + dy0[j] * x[j]
+                    moved1 += y1[j] * dx[j] + dy1[j] * x[j]
+                    moved2 += y2[j] * dx[j] + dy2[j] * x[j]
+                    moved3 += y3[j] * dx[j] + dy3[j] * x[j]
+                    score0 += y0[j] * x[j]
+                    score1 += y1[j] * x[j]
+                    score2 += y2[j] * x[j]
+                    score3 += y3[j] * x[j]
+                m = missing_row[k]
+                along0, slope0 = _bent(kind(weights[entry]), m * missing_other[c0], moved0, score0)
+                along1, slope1 = _bent(kind(weights[entry + 1]), m * missing_other[c1], moved1, score1)
+                along2, slope2 = _bent(kind(weights[entry + 2]), m * missing_other[c2], moved2, score2)
+                along3, slope3 = _bent(kind(weights[entry + 3]), m * missing_other[c3], moved3, score3)
+                for j in range(d):
+                    first_two = along0 * y0[j] + slope0 * dy0[j] + along1 * y1[j] + slope1 * dy1[j]
+                    product[j] += (
+                        first_two + along2 * y2[j] + slope2 * dy2[j] + along3 * y3[j] + slope3 * dy3[j]
+                    )
+            for entry in range(whole, last):
                 column = columns[entry]
-                y = other[column]
-                weight = kind(weights[entry])
-                lift = weight - missing_row[k] * missing_other[column]
-                moved = kind(0)
-                place = place_of_other[column]
-                if place < 0:
-                    for j in range(d):
-                        moved += y[j] * dx[j]
-                    along = lift * moved
-                    for j in range(d):
-                        product[j] += along * y[j]
-                else:
-                    dy = direction_of_other[place]
-                    score = kind(0)
-                    for j in range(d):
-                        moved += y[j] * dx[j] + dy[j] * x[j]
-                        score += y[j] * x[j]
-                    along, slope = lift * moved, lift * score - weight
-                    for j in range(d):
-                        product[j] += along * y[j] + slope * dy[j]
+                y, dy = other[column], direction_of_other[place_of_other[column]]
+                moved, score = kind(0), kind(0)
+                for j in range(d):
+                    moved += y[j] * dx[j] + dy[j] * x[j]
+                    score += y[j] * x[j]
+                along, slope = _bent(
+                    kind(weights[entry]), missing_row[k] * missing_other[column], moved, score
+                )
+                for j in range(d):
+                    product[j] += along * y[j] + slope * dy[j]
+
+
+@compiled
+def _bent(weight: Any, missing: Any, moved: Any, score: Any) -> tuple[Any, Any]:
+    lift = weight - missing
+    return lift * moved, lift * score - weight
 
 
 @compiled

@@ -117,9 +117,8 @@ add_tile = _tile_kernel(subtract=False)
 subtract_tile = _tile_kernel(subtract=True)
 
 
-@intrinsic
-def fetch_ahead(context: Any, table: Any, row: Any) -> tuple[Any, Callable[..., Any]]:
-    """Asks for a row of a table that will be wanted soon: where rows lie far apart, waiting for them is what takes long."""
+def _typed_fetch(context: Any, table: Any, row: Any) -> tuple[Any, Callable[..., Any]]:
+    """Asks for a row of a table that will be wanted soon: where rows lie far apart, most of the time is waiting."""
     del context
     return types.void(table, row), _emit_fetch
 
@@ -138,3 +137,6 @@ def _emit_fetch(context: Any, builder: Any, signature: Any, arguments: Any) -> A
         line = builder.gep(first, [builder.mul(loop.index, index(_LINE_BYTES))])
         builder.call(fetch, [line, number(0), number(3), number(1)])  # to read, and to keep, data
     return context.get_dummy_value()
+
+
+fetch_ahead: Any = intrinsic(_typed_fetch)

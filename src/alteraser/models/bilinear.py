@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from alteraser.kernels.entries import batch_gradients, row_losses
 from alteraser.models.objective import Objective, Weights
 from alteraser.models.ridge import RidgeSide
 
+BLOCK_ROWS = 2**15  # copied to double precision at a time
 INITIAL_SCALE = 0.1
 
 
@@ -84,8 +86,11 @@ class Bilinear(ABC):
         return self.users if side is Side.USERS else self.items
 
     def with_rows(self, side: Side, rows: NDArray[np.int64], vectors: Tensor) -> Self:
+        vectors = vectors.to(self.dtype)
+        if np.array_equal(rows, np.arange(len(self.table(side)))):
+            return self.with_parameters({**self.parameters(), side.value: vectors})
         table = self.table(side).clone()
-        table[torch.from_numpy(rows)] = vectors.to(table.dtype)
+        table[torch.from_numpy(rows)] = vectors
         return self.with_parameters({**self.parameters(), side.value: table})
 
     def with_parameters(self, parameters: dict[str, Tensor]) -> Self:
@@ -150,20 +155,15 @@ class Bilinear(ABC):
             weights.missing[Side.USERS],
             weights.missing[Side.ITEMS],
         ).sum()
-        users, seen = self.users.double(), seen.double()
-        missing = {side: torch.from_numpy(values)[:, None] for side, values in weights.missing.items()}
-        everywhere = (
-            ((users * missing[Side.USERS]).T @ users) * ((seen * missing[Side.ITEMS]).T @ seen)
-        ).sum()
-        penalty = sum(part.sum() for part in self._penalties(weights).values())
-        return float(positives + everywhere + penalty)
+        grams = [
+            _exact_gram(table, weights.missing[side])
+            for side, table in zip(self.sides, (self.users, seen), strict=True)
+        ]
+        return float(positives) + float((grams[0] * grams[1]).sum()) + self._penalty(weights)
 
-    def _penalties(self, weights: Weights) -> dict[Side, Tensor]:
-        """λ‖·‖² of every row."""
-        return {
-            side: torch.from_numpy(weights.l2[side]) * self.table(side).double().square().sum(1)
-            for side in self.sides
-        }
+    def _penalty(self, weights: Weights) -> float:
+        """Σ λ‖·‖² over all rows."""
+        return sum(_exact_squares(self.table(side), weights.l2[side]) for side in self.sides)
 
     def gradient_norm(self, data: Interactions) -> float:
         halves = (self.row_problems(side, data).residual(self.table(side)) for side in self.sides)
@@ -278,5 +278,27 @@ def tables_for(
 
 
 def _random_table(rows: int, dim: int, rng: np.random.Generator, dtype: torch.dtype) -> Tensor:
-    values: NDArray[Any] = rng.normal(0, INITIAL_SCALE, (rows, dim))
-    return torch.from_numpy(values).to(dtype)
+    table = torch.empty((rows, dim), dtype=dtype)
+    for begin in range(0, rows, BLOCK_ROWS):
+        block = table[begin : begin + BLOCK_ROWS]
+        block.copy_(torch.from_numpy(rng.normal(0, INITIAL_SCALE, tuple(block.shape))))
+    return table
+
+
+def _exact_gram(table: Tensor, weights: NDArray[Any]) -> Tensor:
+    """Σ_r weights_r y_r y_rᵀ in double precision, without a copy of the table."""
+    gram = torch.zeros((table.shape[1],) * 2, dtype=torch.float64)
+    for block, weight in _blocks(table, weights):
+        gram += (block * weight[:, None]).T @ block
+    return gram
+
+
+def _exact_squares(table: Tensor, weights: NDArray[Any]) -> float:
+    """Σ_r weights_r ‖y_r‖² in double precision, without a copy of the table."""
+    return sum(float(weight @ block.square().sum(1)) for block, weight in _blocks(table, weights))
+
+
+def _blocks(table: Tensor, weights: NDArray[Any]) -> Iterator[tuple[Tensor, Tensor]]:
+    for begin in range(0, len(table), BLOCK_ROWS):
+        block = slice(begin, begin + BLOCK_ROWS)
+        yield table[block].double(), torch.from_numpy(weights[block]).double()

@@ -79,7 +79,7 @@ class ENMF(Bilinear):
         """
         double = self.with_parameters({name: value.double() for name, value in self.parameters().items()})
         matrix, side = double._quadratic_in_h(data)
-        penalty = sum(float(part.sum()) for part in double._penalties(self.weigh(data)).values())
+        penalty = double._penalty(self.weigh(data))
         h = _smallest(matrix, side, penalty / (2 * self.dim**0.5))
         if h is None:
             return self

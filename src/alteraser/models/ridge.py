@@ -24,6 +24,8 @@ from alteraser.optim.problem import Expansion, RowProblem
 
 EXPECTED_PRODUCTS = 4  # until conjugate gradients end, about
 
+GRAM_ROWS = 2**15
+
 
 @dataclass(frozen=True, eq=False)
 class RidgeSide:
@@ -39,7 +41,11 @@ class RidgeSide:
     @cached_property
     def gram(self) -> Tensor:
         """Σ_c m_c x_c x_cᵀ over all columns, [d, d]."""
-        return (self.fixed * self.missing_column[:, None]).T @ self.fixed
+        gram = self.fixed.new_zeros((self.fixed.shape[1],) * 2)
+        for begin in range(0, len(self.fixed), GRAM_ROWS):  # so that there is never a second table
+            fixed = self.fixed[begin : begin + GRAM_ROWS]
+            gram += (fixed * self.missing_column[begin : begin + GRAM_ROWS, None]).T @ fixed
+        return gram
 
     def block(self, rows: NDArray[np.int64]) -> RidgeRows:
         return RidgeRows(self, rows)

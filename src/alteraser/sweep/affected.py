@@ -1,8 +1,8 @@
 """The rows that a deletion has moved away from their minimum, found and solved without visiting the others.
 
 The gradient of every row is kept (`half.py`) and follows every change exactly. A step solves Newton's equations for the
-most affected rows of both sides together (`newton_system.py`). A request pays for itself alone, however many came before
-it: what they left stands apart, as debts; `settle_all` pays those.
+most affected rows of both sides together (`newton_system.py`). A request pays for itself alone, however many came
+before it: what they left stands apart, as debts; `settle_all` pays those.
 """
 
 from __future__ import annotations
@@ -186,9 +186,7 @@ class AffectedRows(Generic[Quadratic]):
             rise += self._move(side, rows[some], table[some], m1, r1)
         return rise
 
-    def _move(
-        self, side: Side, rows: NDArray[np.int64], table: Floats, missing: Floats, l2: Floats
-    ) -> float:
+    def _move(self, side: Side, rows: NDArray[np.int64], table: Floats, missing: Floats, l2: Floats) -> float:
         half, other = self._halves[side], self._halves[side.other]
         kind = half.table.dtype
         table, missing, l2 = (values.astype(kind, copy=False) for values in (table, missing, l2))
@@ -227,7 +225,9 @@ class AffectedRows(Generic[Quadratic]):
             self._views[side] = Preconditioner.of(other.gram, other.table.dtype)
         return self._views[side]
 
-    def _decrements(self, side: Side, rows: NDArray[np.int64], owed: Floats) -> tuple[NDArray[np.float64], float]:
+    def _decrements(
+        self, side: Side, rows: NDArray[np.int64], owed: Floats
+    ) -> tuple[NDArray[np.float64], float]:
         """How much each row could about lower the loss by itself, and the squared norm of what they owe."""
         half, view = self._halves[side], self._view(side)
         decrements, norms = np.empty(len(rows)), np.empty(len(rows))
@@ -242,8 +242,8 @@ class AffectedRows(Generic[Quadratic]):
         """
         worth, norm = 0.0, 0.0
         for side, half in self._halves.items():
-            some = slice(0, half.n_new, max(half.n_new // SAMPLE, 1))
-            decrements, part = self._decrements(side, half.owners[some], half.new[some])
+            some = half.touched[:: max(half.n_new // SAMPLE, 1)]
+            decrements, part = self._decrements(side, some, self._owed(side, some))
             owed = _squared_norm(half.new_norm, half.new_slant, half.mass, self._new_drift(side))
             worth += owed * float(decrements.sum()) / max(part, np.finfo(np.float64).tiny)
             norm += owed
@@ -306,18 +306,19 @@ class AffectedRows(Generic[Quadratic]):
             touched = {side: np.sort(half.touched) for side, half in self._halves.items()}
             chosen = self._most_affected(touched, spare=min(goal / self._owed_together / 4, total / 8))
             n_entries = sum(int(self._halves[side].counts[rows].sum()) for side, rows in chosen.items())
+            first = len(falls) == 1 and len(forgetting) > 0
             # After a step that gained little of what was left, what is owed is owed by many rows together; and where
             # many are chosen, the others cost little more.
-            if len(falls) > 1 and n_entries > MANY * 2 * self._n_entries:
+            if not first and n_entries > MANY * 2 * self._n_entries:
                 chosen = {side: np.arange(len(half.table)) for side, half in self._halves.items()}
             elif left_before < math.inf and falls[-1] < SLOW * left_before:
                 chosen = touched
-            chosen[Side.USERS] = np.union1d(chosen[Side.USERS], forgetting)
-            # The users who forget go where they would be if all their items moved: most of these are not worth it.
-            first = len(falls) == 1
-            falls.append(
-                self.step(chosen, forcing=FORCING if first else FINE_FORCING, beside=touched if first else None)
-            )
+            if first:
+                # The users who forget go where they would be if all their items moved; most are not worth a move.
+                chosen[Side.USERS] = np.union1d(chosen[Side.USERS], forgetting)
+                falls.append(self.step(chosen, forcing=FORCING, beside=touched))
+            else:
+                falls.append(self.step(chosen, forcing=FINE_FORCING))
             visited += sum(len(part) for part in chosen.values())
             owed_before, left_before = total, left
 
@@ -383,7 +384,9 @@ class AffectedRows(Generic[Quadratic]):
         that would have raised the loss, which is taken back, and less after one that did not.
         """
         chosen = {side: rows for side, rows in chosen.items() if len(rows)}
-        together = chosen if beside is None else {side: np.union1d(chosen[side], beside[side]) for side in chosen}
+        together = (
+            chosen if beside is None else {side: np.union1d(chosen[side], beside[side]) for side in chosen}
+        )
         before = {side: self._halves[side].table[rows] for side, rows in chosen.items()}
         for _ in range(MAX_REFUSALS):
             steps = self._newton(together, forcing, max_products)

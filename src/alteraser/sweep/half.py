@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.kernels.jit import n_threads, threads_for
-from alteraser.kernels.ripples import add_rows, entry_masses, find_neighbours, fold_rows, give_slots, move_rows
+from alteraser.kernels.ripples import (
+    add_rows,
+    entry_masses,
+    find_neighbours,
+    fold_rows,
+    give_slots,
+    move_rows,
+)
 from alteraser.kernels.tiles import padded
 from alteraser.models.bilinear import Bilinear
 
@@ -167,7 +174,7 @@ class Half:
         spread: Floats,
         other: Half,
     ) -> float:
-        """Rows become `vectors` once their change was spread; by how much the loss falls, but for entries' curvature."""
+        """Rows become `vectors` once their change was spread; by how much the loss falls, entries' curvature apart."""
         self.n_new = give_slots(rows, self.slots, self.owners, self.n_new)
         kind, d = self.table.dtype, len(h)
         with threads_for(24 * len(rows) * d * d):
@@ -219,7 +226,7 @@ def times(a: Floats, b: Floats) -> Floats:
         small: Floats = a @ b
         return small
     before = torch.get_num_threads()
-    torch.set_num_threads(1)  # products of this size are over before a second thread is awake
+    torch.set_num_threads(1)  # before others were awake it would be over
     try:
         return (torch.from_numpy(a) @ torch.from_numpy(b)).numpy()
     finally:

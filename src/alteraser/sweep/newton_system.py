@@ -44,7 +44,9 @@ class Preconditioner:
 class _Part:
     """The chosen rows of one side, and what a product needs of them again and again."""
 
-    def __init__(self, half: Half, rows: NDArray[np.int64], begin: int, view: Preconditioner, gram: Floats) -> None:
+    def __init__(
+        self, half: Half, rows: NDArray[np.int64], begin: int, view: Preconditioner, gram: Floats
+    ) -> None:
         self.half, self.rows, self.gram = half, rows, gram
         self.at = slice(begin, begin + len(rows))
         self.basis = view.basis
@@ -102,7 +104,9 @@ class NewtonSystem:
         kind = owed.dtype.type
         residual, step, scaled = owed.copy(), np.zeros_like(owed), np.empty_like(owed)
         search = self._preconditioned(residual)
-        weighed = residual.copy()  # M times the search direction, by the same recurrence as the direction itself
+        weighed = (
+            residual.copy()
+        )  # M times the search direction, by the same recurrence as the direction itself
         norm, promised = float(np.vdot(residual, search)), 0.0
         for _ in range(max_products):
             if not norm > 0:
@@ -151,7 +155,8 @@ class NewtonSystem:
         products = np.empty_like(vectors)
         for side, part in self._parts.items():
             half, other = part.half, self._halves[side.other]
-            beside = vectors[self._parts[side.other].at] if side.other in self._parts else vectors[:0]
+            fellows = vectors[self._parts[side.other].at] if side.other in self._parts else vectors[:0]
+            beside = np.concatenate([fellows, np.zeros_like(vectors[:1])])
             with threads_for(4 * part.n_entries * vectors.shape[1]):
                 curve_rows(
                     np.argsort(-half.counts[part.rows], kind="stable"),

@@ -88,8 +88,11 @@ class Sweeper:
             return model
         problems, table = model.row_problems(side, data), model.table(side)
         solve = partial(_solve_block, problems, table, data.by(side).counts, self.solver)
-        solved = list(self.executor.map(solve, rows.blocks(side, self.block_rows)))
-        return model.with_rows(side, rows.of(side), torch.cat(solved))
+        vectors, begin = table.new_empty((len(rows.of(side)), table.shape[1])), 0
+        for block in self.executor.map(solve, rows.blocks(side, self.block_rows)):
+            vectors[begin : begin + len(block)] = block
+            begin += len(block)
+        return model.with_rows(side, rows.of(side), vectors)
 
 
 class Advance(Protocol[Model]):
