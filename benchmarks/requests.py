@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from alteraser.train.als import ALS
 from alteraser.unlearn.eraser import Erased, Eraser
 
 OBJECTIVE = Objective(w0=0.3, l2=0.01)
+N_TIMED = 5  # retrainings
 LIMITS = {"p50_ms": 10.0, "gap_left": 0.03, "rbo": 0.98, "speed_up": 1000.0, "own_gap": 1e-3}
 
 
@@ -45,7 +47,7 @@ def measure(data_dir: str | None, *, n_users: int = 200, n_retrained: int = 10) 
         for number, user in enumerate(users)
     ]
     seconds = _in_one_session(original, data, users, rng)
-    retraining = [_retraining(original, data, int(user), rng) for user in users[:3]]
+    retraining = [_retraining(original, data, int(user), rng) for user in users[:N_TIMED]]
     opened = statistics.median(each["gap_opened"] for each in requests)
     summary = {
         "p50_ms": 1e3 * statistics.median(seconds),
@@ -127,19 +129,24 @@ def _in_one_session(
 
 
 def _retraining(original: MF, data: Interactions, user: int, rng: np.random.Generator) -> dict[str, float]:
-    """Seconds of accelerated ALS from scratch, to the loss that unlearning reaches and by its own default rule."""
+    """Seconds of accelerated ALS from scratch to the loss that unlearning reaches, and by its own default rule.
+
+    To that loss it goes by either acceleration; the quicker one counts.
+    """
     eraser = Eraser(original, data)
     eraser.forget(half_of(data, user, rng))
     remain, goal = eraser.remain, eraser.model.loss(eraser.remain)
-    seconds = {}
-    for name, trainer in (
-        ("same_loss", ALS(max_passes=1000, tolerance=0.0, loss_goal=goal)),
-        ("default", ALS()),
-    ):
+    start = original.fresh(rng)
+
+    def seconds(trainer: ALS) -> float:
         began = time.perf_counter()
-        trainer.train(original.fresh(rng), remain, rng=rng)
-        seconds[name] = time.perf_counter() - began
-    return seconds
+        trainer.train(start, remain, rng=rng)
+        return time.perf_counter() - began
+
+    to_goal = (
+        replace(rule, max_passes=1000, tolerance=0.0, loss_goal=goal) for rule in (ALS(), TO_THE_OPTIMUM)
+    )
+    return {"same_loss": min(map(seconds, to_goal)), "default": seconds(ALS())}
 
 
 def _rbo(first: MF, second: MF, remain: Interactions, user: int) -> float:
