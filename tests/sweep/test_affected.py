@@ -76,6 +76,30 @@ def test_the_gradient_follows_deletions_and_moves_exactly(
     assert state.gradient_norm() == pytest.approx(state.model.gradient_norm(remain), rel=1e-8)
 
 
+@pytest.mark.parametrize("shape", [(90, 70), (1100, 40)], ids=["long rows", "many rows"])
+def test_the_gradient_follows_moves_of_all_rows_exactly(
+    shape: tuple[int, int], random_data: Any, small_model: Any, dense_loss: Any
+) -> None:
+    rng = np.random.default_rng(2)
+    data = random_data(*shape, density=0.7, confidences=True)
+    model = small_model(data, dim=19, objective=WEIGHED, enmf=True)
+    state = AffectedRows(model, data, training_gap=0.0)
+    mask = rng.random(len(data)) < 0.1
+    remain = data.without(mask)
+    state.delete(*some_pairs(data, mask))
+    state.call_in_debts()
+    for side in Side:
+        rows = remain.by(side).occupied
+        now = state.model
+        rise = state.move(side, rows, now.table(side).numpy()[rows] + rng.normal(0, 0.1, (len(rows), 19)))
+        assert rise == pytest.approx(state.model.loss(remain) - now.loss(remain), rel=1e-8)
+    wanted = gradients(state.model, remain, dense_loss)
+    for side in Side:
+        occupied = remain.by(side).occupied
+        torch.testing.assert_close(-2 * every_row(state, side)[occupied], wanted[side][occupied])
+    assert state.gradient_norm() == pytest.approx(state.model.gradient_norm(remain), rel=1e-8)
+
+
 @every_objective
 def test_a_weight_that_is_left_counts(
     objective: Objective, random_data: Any, small_model: Any, dense_loss: Any

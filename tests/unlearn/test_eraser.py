@@ -65,6 +65,13 @@ def test_requests_one_after_another_end_where_one_batch_ends(full: Interactions,
     )
 
 
+def test_where_nothing_is_owed_a_clean_up_changes_nothing(full: Interactions, original: Any) -> None:
+    eraser = Eraser(original, full)
+    assert eraser.clean_up().loss_gap == 0
+    for side in Side:
+        torch.testing.assert_close(eraser.model.table(side), original.table(side), rtol=0, atol=0)
+
+
 def test_drift_is_told_truly_and_cleaned_up(full: Interactions, original: Any) -> None:
     eraser = Eraser(original, full, tolerance=0.2, drift_limit=np.inf, training_gap=0.0)
     for user in range(40):

@@ -384,6 +384,8 @@ class AffectedRows(Generic[Quadratic]):
         that would have raised the loss, which is taken back, and less after one that did not.
         """
         chosen = {side: rows for side, rows in chosen.items() if len(rows)}
+        if not chosen:
+            return 0.0
         together = (
             chosen if beside is None else {side: np.union1d(chosen[side], beside[side]) for side in chosen}
         )

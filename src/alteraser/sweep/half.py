@@ -150,6 +150,7 @@ class Half:
         """What is new becomes a debt like the others."""
         with threads_for(8 * self.n_new * self.table.shape[1]):
             self.norm += float(fold_rows(self.touched, self.new, self.debt, self.slots))
+        self.touched[:] = 0
         self.slant += self.new_slant
         self.n_new, self.new_norm, self.new_slant = 0, 0.0, 0.0
 
