@@ -28,12 +28,13 @@ from alteraser.sweep.sweep import OutOfTime, never
 Quadratic = TypeVar("Quadratic", bound=Bilinear)
 Floats = NDArray[Any]
 SIDES = (Side.USERS, Side.ITEMS)
-FORCING, FINE_FORCING = 0.05, 0.02
+FORCING = 0.05
 MOST_TOGETHER = 20.0
 SLOW, MANY = 0.25, 0.15
 ROW_COST = 50  # entries that could be visited in the time that a row takes besides its own
 SAMPLE = 256  # rows looked at to tell what those owe that were touched
 BLOCK = 1024  # rows moved at once: what is computed on the way stays in the cache
+MAX_PRODUCTS = 50
 DAMPING, LEAST_DAMPING, MAX_REFUSALS = 0.01, 1e-4, 6
 
 
@@ -264,6 +265,10 @@ class AffectedRows(Generic[Quadratic]):
         """
         falls = [self.solve(Side.USERS, forgetting)]
         settled = self._settle(forgetting, falls, tolerance, out_of_time, max_steps)
+        if (
+            len(falls) > 2
+        ):  # after a step of many rows, which ends early, those matter most whose request it was
+            falls.append(self.solve(Side.USERS, forgetting))
         self.close()
         return settled
 
@@ -316,9 +321,9 @@ class AffectedRows(Generic[Quadratic]):
             if first:
                 # The users who forget go where they would be if all their items moved; most are not worth a move.
                 chosen[Side.USERS] = np.union1d(chosen[Side.USERS], forgetting)
-                falls.append(self.step(chosen, forcing=FORCING, beside=touched))
+                falls.append(self.step(chosen, beside=touched))
             else:
-                falls.append(self.step(chosen, forcing=FINE_FORCING))
+                falls.append(self.step(chosen, forcing=2 * FORCING, enough=goal / 4))
             visited += sum(len(part) for part in chosen.values())
             owed_before, left_before = total, left
 
@@ -376,7 +381,12 @@ class AffectedRows(Generic[Quadratic]):
         return solved
 
     def step(
-        self, chosen: Chosen, *, forcing: float, beside: Chosen | None = None, max_products: int = 50
+        self,
+        chosen: Chosen,
+        *,
+        forcing: float = FORCING,
+        enough: float = math.inf,
+        beside: Chosen | None = None,
     ) -> float:
         """Newton's step of the chosen rows together; how much lower the loss is then, at least 0.
 
@@ -391,7 +401,7 @@ class AffectedRows(Generic[Quadratic]):
         )
         before = {side: self._halves[side].table[rows] for side, rows in chosen.items()}
         for _ in range(MAX_REFUSALS):
-            steps = self._newton(together, forcing, max_products)
+            steps = self._newton(together, forcing, enough)
             rise = 0.0
             for side, rows in chosen.items():
                 step = steps[side][np.searchsorted(together[side], rows)]
@@ -404,13 +414,15 @@ class AffectedRows(Generic[Quadratic]):
             self._damping *= 8
         return 0.0
 
-    def _newton(self, rows: Chosen, forcing: float, max_products: int) -> dict[Side, Floats]:
+    def _newton(self, rows: Chosen, forcing: float, enough: float) -> dict[Side, Floats]:
         """Newton's step of some rows, as far as conjugate gradients come."""
         halves, kind = self._halves, self._h.dtype
         grams = {side: halves[side.other].gram.astype(kind) for side in rows}
         system = NewtonSystem(halves, rows, {side: self._view(side) for side in rows}, grams, self._h)
         owed = np.concatenate([self._owed(side, part) for side, part in rows.items()])
-        step = system.solve(owed, damping=self._damping, forcing=forcing, max_products=max_products)
+        step = system.solve(
+            owed, damping=self._damping, forcing=forcing, enough=enough, max_products=MAX_PRODUCTS
+        )
         system.end()
         return system.split(step)
 

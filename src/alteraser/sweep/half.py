@@ -148,6 +148,8 @@ class Half:
 
     def close(self) -> None:
         """What is new becomes a debt like the others."""
+        if self.n_new == 0:
+            return
         with threads_for(8 * self.n_new * self.table.shape[1]):
             self.norm += float(fold_rows(self.touched, self.new, self.debt, self.slots))
         self.touched[:] = 0

@@ -56,6 +56,7 @@ class _Part:
         self.weighed = self.missing[:, None] * self.table
         self.inverse = 1 / (view.alpha(half, rows)[:, None] * view.spectrum + self.l2[:, None])
         self.n_entries = int(half.counts[rows].sum())
+        self.longest_first = np.argsort(-half.counts[rows], kind="stable")
         half.place[rows] = np.arange(len(rows), dtype=np.int32)
 
 
@@ -96,10 +97,12 @@ class NewtonSystem:
     def split(self, vectors: Floats) -> dict[Side, Floats]:
         return {side: vectors[part.at] for side, part in self._parts.items()}
 
-    def solve(self, owed: Floats, *, damping: float, forcing: float, max_products: int) -> Floats:
+    def solve(
+        self, owed: Floats, *, damping: float, forcing: float, enough: float, max_products: int
+    ) -> Floats:
         """Where conjugate gradients lead on (H + damping·M)·step = what is owed, M⁻¹ being the preconditioner.
 
-        They end when a product brings less than `forcing` of what all have brought.
+        They end when a product lowers the loss by less than `enough`, and than `forcing` of what all have.
         """
         kind = owed.dtype.type
         residual, step, scaled = owed.copy(), np.zeros_like(owed), np.empty_like(owed)
@@ -119,7 +122,7 @@ class NewtonSystem:
             length = norm / curvature
             step += np.multiply(search, kind(length), out=scaled)
             promised += length * norm
-            if length * norm < forcing * promised:
+            if length * norm < min(forcing * promised, enough):
                 break
             residual -= np.multiply(curved, kind(length), out=scaled)
             nearer = self._preconditioned(residual)
@@ -159,7 +162,7 @@ class NewtonSystem:
             beside = np.concatenate([fellows, np.zeros_like(vectors[:1])])
             with threads_for(4 * part.n_entries * vectors.shape[1]):
                 curve_rows(
-                    np.argsort(-half.counts[part.rows], kind="stable"),
+                    part.longest_first,
                     part.rows,
                     half.starts,
                     half.counts,
