@@ -51,9 +51,8 @@ def measure(data_dir: str | None, *, millions: tuple[int, ...] = MILLIONS) -> di
             print(f"  {size} …", flush=True)
             file = Path(folder) / f"{size}.parquet"
             if size == REAL:
-                file.symlink_to(
-                    (Path(data_dir or os.environ["ALTERASER_DATA"]) / REAL / file.name).absolute()
-                )
+                real = Path(data_dir or os.environ["ALTERASER_DATA"]) / REAL / "interactions.parquet"
+                file.symlink_to(real.absolute())
             else:
                 _in_own_process("write", size, file)
             figures.append(_in_own_process("record", size, file))
