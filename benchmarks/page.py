@@ -298,7 +298,12 @@ def _scaling_plot(figures: list[dict[str, Any]]) -> str:
         "request, p99 ms": {across: line("p99_ms")},
         "peak memory, GB": {across: line("peak_gb")},
     }
-    return panels("Time and memory with the size of the data", rows, log_x=(across,), log_y=tuple(rows))
+    return panels(
+        "Time and memory with the size of the data",
+        rows,
+        log_x=(across,),
+        log_y=("seconds per pass", "peak memory, GB"),
+    )
 
 
 def _footprint(result: dict[str, Any]) -> list[str]:
