@@ -23,7 +23,7 @@ Floats = NDArray[Any]
 
 @compiled
 def give_slots(
-    rows: NDArray[np.int64], slots: NDArray[np.int32], owners: NDArray[np.int64], n_slots: int
+    rows: NDArray[np.signedinteger], slots: NDArray[np.int32], owners: NDArray[np.int64], n_slots: int
 ) -> int:
     """Every row that has no slot gets the next one; how many slots there are then."""
     for row in rows:
@@ -58,11 +58,7 @@ def find_neighbours(
 ) -> int:
     """Every neighbour of the rows that has no slot gets the next one; how many slots there are then."""
     for row in rows:
-        for entry in range(starts[row], starts[row] + counts[row]):
-            column = columns[entry]
-            if slots[column] < 0:
-                slots[column], owners[n_slots] = n_slots, column
-                n_slots += 1
+        n_slots = give_slots(columns[starts[row] : starts[row] + counts[row]], slots, owners, n_slots)
     return n_slots
 
 

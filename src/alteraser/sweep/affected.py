@@ -81,7 +81,7 @@ class AffectedRows(Generic[Quadratic]):
         """Half of minus the gradient that is still to be removed from some rows."""
         self.close()
         half = self._halves[side]
-        through: Floats = half.missing[rows, None] * times(half.table[rows], self._drift(side))
+        through: Floats = half.missing[rows, None] * times(half.table[rows], self._halves[side.other].drift)
         residual: Floats = half.debt[rows] - through
         return residual
 
@@ -89,25 +89,15 @@ class AffectedRows(Generic[Quadratic]):
         """The norm of the gradient that is still to be removed, of all rows; none of them is looked at."""
         self.close()
         total = sum(
-            _squared_norm(half.norm, half.slant, half.mass, self._drift(side))
+            _squared_norm(half.norm, half.slant, half.mass, self._halves[side.other].drift)
             for side, half in self._halves.items()
         )
         return 2 * math.sqrt(total)
 
-    def _drift(self, side: Side) -> NDArray[np.float64]:
-        """Ĝ at the beginning of what is new, less Ĝ₀: what earlier changes of the other side's rows amount to."""
-        other = self._halves[side.other]
-        return other.gram_start - other.gram_before
-
-    def _new_drift(self, side: Side) -> NDArray[np.float64]:
-        """Ĝ less what it was at the beginning of what is new."""
-        other = self._halves[side.other]
-        return other.gram - other.gram_start
-
     def _owed(self, side: Side, rows: NDArray[np.int64]) -> Floats:
         """What is new of the residual of some rows."""
         half = self._halves[side]
-        through = times(half.table[rows], self._new_drift(side))
+        through = times(half.table[rows], self._halves[side.other].new_drift)
         through *= half.missing[rows, None]
         owed: Floats = np.subtract(half.new_of(rows), through, out=through)
         return owed
@@ -149,7 +139,8 @@ class AffectedRows(Generic[Quadratic]):
         lighter = np.where(after >= 0, before - after, before - missing).astype(p.dtype)
         for side, seen in ((Side.USERS, q), (Side.ITEMS, p)):
             halves[side].add(rows[side], gain * seen)
-            halves[side].lighten(rows[side], lighter * halves[side.other].squares[rows[side.other]])
+            others = halves[side.other].squares[rows[side.other]]
+            np.subtract.at(halves[side].masses, rows[side], lighter * others)
 
     def _weigh_again(self, side: Side, rows: NDArray[np.int64]) -> None:
         """Some rows get the weights of their new counts; those without interactions become zero."""
@@ -245,7 +236,7 @@ class AffectedRows(Generic[Quadratic]):
         for side, half in self._halves.items():
             some = half.touched[:: max(half.n_new // SAMPLE, 1)]
             decrements, part = self._decrements(side, some, self._owed(side, some))
-            owed = _squared_norm(half.new_norm, half.new_slant, half.mass, self._new_drift(side))
+            owed = _squared_norm(half.new_norm, half.new_slant, half.mass, self._halves[side.other].new_drift)
             worth += owed * float(decrements.sum()) / max(part, np.finfo(np.float64).tiny)
             norm += owed
         return worth, norm
@@ -416,9 +407,8 @@ class AffectedRows(Generic[Quadratic]):
 
     def _newton(self, rows: Chosen, forcing: float, enough: float) -> dict[Side, Floats]:
         """Newton's step of some rows, as far as conjugate gradients come."""
-        halves, kind = self._halves, self._h.dtype
-        grams = {side: halves[side.other].gram.astype(kind) for side in rows}
-        system = NewtonSystem(halves, rows, {side: self._view(side) for side in rows}, grams, self._h)
+        views = {side: self._view(side) for side in rows}
+        system = NewtonSystem(self._halves, rows, views, self._h)
         owed = np.concatenate([self._owed(side, part) for side, part in rows.items()])
         step = system.solve(
             owed, damping=self._damping, forcing=forcing, enough=enough, max_products=MAX_PRODUCTS

@@ -117,6 +117,16 @@ class Half:
         self.norm = float(np.square(debt).sum())
         self.slant = times((self.missing[:, None] * self.table.astype(np.float64)).T, debt)
 
+    @property
+    def drift(self) -> NDArray[np.float64]:
+        """The gram at the beginning of what is new, less Ĝ₀: what earlier changes of these rows amount to."""
+        return self.gram_start - self.gram_before
+
+    @property
+    def new_drift(self) -> NDArray[np.float64]:
+        """The gram less what it was at the beginning of what is new."""
+        return self.gram - self.gram_start
+
     # What is new -----------------------------------------------------------------------------------------------
 
     @property
@@ -135,10 +145,6 @@ class Half:
         self.n_new = give_slots(rows, self.slots, self.owners, self.n_new)
         self.new_norm += float(add_rows(rows, change, self.slots, self.new))
         self.new_slant += times((self.missing[rows, None] * self.table[rows]).T, change)
-
-    def lighten(self, rows: NDArray[np.int64], less: Floats) -> None:
-        """Some rows' Hessians lose a part of their trace; a row may be named more than once."""
-        np.subtract.at(self.masses, rows, less)
 
     def reach(self, rows: NDArray[np.int64], other: Half) -> None:
         """The neighbours of some rows of the other side get slots."""
@@ -198,8 +204,8 @@ class Half:
                 l2,
                 spread,
                 other.gram.astype(kind),
-                (other.gram_start - other.gram_before).astype(kind),
-                (other.gram - other.gram_start).astype(kind),
+                other.drift.astype(kind),
+                other.new_drift.astype(kind),
                 sums,
                 totals,
             )

@@ -45,9 +45,9 @@ class _Part:
     """The chosen rows of one side, and what a product needs of them again and again."""
 
     def __init__(
-        self, half: Half, rows: NDArray[np.int64], begin: int, view: Preconditioner, gram: Floats
+        self, half: Half, rows: NDArray[np.int64], begin: int, view: Preconditioner, gram: NDArray[np.float64]
     ) -> None:
-        self.half, self.rows, self.gram = half, rows, gram
+        self.half, self.rows, self.gram = half, rows, gram.astype(half.table.dtype)
         self.at = slice(begin, begin + len(rows))
         self.basis = view.basis
         self.back = np.ascontiguousarray(view.basis.T)
@@ -75,14 +75,13 @@ class NewtonSystem:
         halves: dict[Side, Half],
         chosen: Chosen,
         views: dict[Side, Preconditioner],
-        grams: dict[Side, Floats],
         h: Floats,
     ) -> None:
         self._halves, self._h, self._outer = halves, h, np.outer(h, h)
         self._parts: dict[Side, _Part] = {}
         begin = 0
         for side, rows in chosen.items():
-            self._parts[side] = _Part(halves[side], rows, begin, views[side], grams[side])
+            self._parts[side] = _Part(halves[side], rows, begin, views[side], halves[side.other].gram)
             begin += len(rows)
         thin = min(self._parts, key=lambda side: self._parts[side].n_entries)
         thick = self._parts.get(thin.other)
