@@ -292,9 +292,8 @@ def curve_rows(
                 product[j] = 0
             first, last = starts[row], starts[row] + counts[row]
             whole = first + counts[row] // 4 * 4
-            for entry in range(
-                first, whole, 4
-            ):  # four at a time: the product is read and written once for all
+            # Four entries at a time: the product is read and written once for all.
+            for entry in range(first, whole, 4):
                 c0, c1, c2, c3 = columns[entry], columns[entry + 1], columns[entry + 2], columns[entry + 3]
                 y0, y1, y2, y3 = other[c0], other[c1], other[c2], other[c3]
                 dy0, dy1 = direction_of_other[place_of_other[c0]], direction_of_other[place_of_other[c1]]
@@ -415,28 +414,25 @@ def entry_masses(
     return masses
 
 
-@threaded
+@compiled
 def estimate_decrements(
-    owed: Floats,
-    alpha: Floats,
-    l2: Floats,
-    spectrum: Floats,
-    decrements: NDArray[np.float64],
-    norms: NDArray[np.float64],
-) -> None:
-    """Of each row the squared norm of what it owes, and about owedᵀ(alpha·G + l2·I)⁻¹owed.
+    owed: Floats, alpha: Floats, l2: Floats, spectrum: Floats, decrements: NDArray[np.float64]
+) -> float:
+    """Of each row about owedᵀ(alpha·G + l2·I)⁻¹owed; the squared norm of what all owe.
 
     G has this spectrum, and what is owed is taken to lie in its directions as much as they weigh there.
     """
+    total = 0.0
+    kind = owed.dtype.type
     mass = spectrum.sum()
-    for k in prange(len(owed)):
-        vector = owed[k]
-        norm, share = 0.0, 0.0
+    for k in range(len(owed)):
+        norm, share = kind(0), kind(0)
         for j in range(len(spectrum)):
-            norm += np.float64(vector[j]) * np.float64(vector[j])
+            norm += owed[k, j] * owed[k, j]
             share += spectrum[j] / (alpha[k] * spectrum[j] + l2[k])
-        norms[k] = norm
+        total += norm
         decrements[k] = norm * share / mass
+    return total
 
 
 @threaded

@@ -32,7 +32,7 @@ FORCING = 0.05
 MOST_TOGETHER = 20.0
 SLOW, MANY = 0.25, 0.15
 ROW_COST = 50  # entries that could be visited in the time that a row takes besides its own
-SAMPLE = 256  # rows looked at to tell what those owe that were touched
+SAMPLE = 128  # rows looked at, at least, to tell what those owe that were touched
 BLOCK = 1024  # rows moved at once: what is computed on the way stays in the cache
 MAX_PRODUCTS = 50
 DAMPING, LEAST_DAMPING, MAX_REFUSALS = 0.01, 1e-4, 6
@@ -204,9 +204,10 @@ class AffectedRows(Generic[Quadratic]):
                 spread,
                 totals,
             )
+            fall = half.move(rows, table, missing, l2, h=self._h, spread=spread, other=other)
         curvature, growth = totals.sum(0)
         other.new_norm += float(growth)
-        return float(curvature) - half.move(rows, table, missing, l2, h=self._h, spread=spread, other=other)
+        return float(curvature) - fall
 
     # Steps -----------------------------------------------------------------------------------------------------
 
@@ -217,29 +218,26 @@ class AffectedRows(Generic[Quadratic]):
             self._views[side] = Preconditioner.of(other.gram, other.table.dtype)
         return self._views[side]
 
-    def _decrements(
-        self, side: Side, rows: NDArray[np.int64], owed: Floats
-    ) -> tuple[NDArray[np.float64], float]:
+    def _decrements(self, side: Side, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
         """How much each row could about lower the loss by itself, and the squared norm of what they owe."""
-        half, view = self._halves[side], self._view(side)
-        decrements, norms = np.empty(len(rows)), np.empty(len(rows))
-        with threads_for(4 * owed.size):
-            estimate_decrements(owed, view.alpha(half, rows), half.l2[rows], view.spectrum, decrements, norms)
-        return decrements, float(norms.sum())
+        half, view, owed = self._halves[side], self._view(side), self._owed(side, rows)
+        decrements = np.empty(len(rows))
+        norm = estimate_decrements(owed, view.alpha(half, rows), half.l2[rows], view.spectrum, decrements)
+        return decrements, float(norm)
 
-    def _owed_in_all(self) -> tuple[float, float]:
+    def _owed_in_all(self) -> tuple[float, float, dict[Side, NDArray[np.float64]]]:
         """How much all rows could about lower the loss, one by one, and the squared norm of what they owe.
 
-        The norm is exact; what it is worth, some of the rows tell that were touched.
+        The norm is exact; what it is worth, those of the rows tell that were touched, or of many some. What these could
+        lower the loss by is returned too.
         """
-        worth, norm = 0.0, 0.0
+        worth, norm, seen = 0.0, 0.0, {}
         for side, half in self._halves.items():
-            some = half.touched[:: max(half.n_new // SAMPLE, 1)]
-            decrements, part = self._decrements(side, some, self._owed(side, some))
+            seen[side], part = self._decrements(side, half.touched[:: max(half.n_new // SAMPLE, 1)])
             owed = _squared_norm(half.new_norm, half.new_slant, half.mass, self._halves[side.other].new_drift)
-            worth += owed * float(decrements.sum()) / max(part, np.finfo(np.float64).tiny)
+            worth += owed * float(seen[side].sum()) / max(part, np.finfo(np.float64).tiny)
             norm += owed
-        return worth, norm
+        return worth, norm, seen
 
     def settle(
         self,
@@ -256,9 +254,8 @@ class AffectedRows(Generic[Quadratic]):
         """
         falls = [self.solve(Side.USERS, forgetting)]
         settled = self._settle(forgetting, falls, tolerance, out_of_time, max_steps)
-        if (
-            len(falls) > 2
-        ):  # after a step of many rows, which ends early, those matter most whose request it was
+        # After a step of many rows, which ends early, those matter most whose request it was.
+        if len(falls) > 2:
             falls.append(self.solve(Side.USERS, forgetting))
         self.close()
         return settled
@@ -288,7 +285,7 @@ class AffectedRows(Generic[Quadratic]):
     ) -> Settled:
         owed_before, left_before, visited = math.nan, math.inf, len(forgetting)
         while True:
-            total, norm = self._owed_in_all()
+            total, norm, seen = self._owed_in_all()
             if owed_before - total > 0:
                 # What the rows owe one by one falls short of what they owe together; by how much, the last step tells.
                 self._owed_together = min(max(falls[-1] / (owed_before - total), 1.0), MOST_TOGETHER)
@@ -299,8 +296,7 @@ class AffectedRows(Generic[Quadratic]):
             met = left <= goal and len(falls) > 1
             if met or len(falls) > max_steps or out_of_time():
                 return Settled(falls, left, visited, left <= goal)
-            touched = {side: np.sort(half.touched) for side, half in self._halves.items()}
-            chosen = self._most_affected(touched, spare=min(goal / self._owed_together / 4, total / 8))
+            chosen = self._most_affected(seen, spare=min(goal / self._owed_together, total) / 4)
             n_entries = sum(int(self._halves[side].counts[rows].sum()) for side, rows in chosen.items())
             first = len(falls) == 1 and len(forgetting) > 0
             # After a step that gained little of what was left, what is owed is owed by many rows together; and where
@@ -308,27 +304,37 @@ class AffectedRows(Generic[Quadratic]):
             if not first and n_entries > MANY * 2 * self._n_entries:
                 chosen = {side: np.arange(len(half.table)) for side, half in self._halves.items()}
             elif left_before < math.inf and falls[-1] < SLOW * left_before:
-                chosen = touched
+                chosen = self._touched()
             if first:
                 # The users who forget go where they would be if all their items moved; most are not worth a move.
                 chosen[Side.USERS] = np.union1d(chosen[Side.USERS], forgetting)
-                falls.append(self.step(chosen, beside=touched))
+                falls.append(self.step(chosen, beside=self._touched()))
             else:
                 falls.append(self.step(chosen, forcing=2 * FORCING, enough=goal / 4))
             visited += sum(len(part) for part in chosen.values())
             owed_before, left_before = total, left
 
-    def _most_affected(self, rows: Chosen, *, spare: float) -> Chosen:
-        """Those of some rows that owe most for what they cost; the others together owe no more than `spare`."""
-        owed = [self._decrements(side, rows[side], self._owed(side, rows[side]))[0] for side in SIDES]
-        every = np.concatenate(owed)
-        cost = [self._halves[side].counts[rows[side]] for side in SIDES]
-        order = np.argsort(every / (np.concatenate(cost) + ROW_COST))
+    def _touched(self) -> Chosen:
+        return {side: np.sort(half.touched) for side, half in self._halves.items()}
+
+    def _most_affected(self, seen: dict[Side, NDArray[np.float64]], *, spare: float) -> Chosen:
+        """Those touched rows that owe most for what they cost; the others together owe no more than `spare`.
+
+        What they owe one by one is looked up, unless `seen` has it of all.
+        """
+        touched = {side: half.touched for side, half in self._halves.items()}
+        owed = {
+            side: seen[side] if len(seen[side]) == len(rows) else self._decrements(side, rows)[0]
+            for side, rows in touched.items()
+        }
+        every = np.concatenate([owed[side] for side in SIDES])
+        cost = np.concatenate([self._halves[side].counts[touched[side]] for side in SIDES])
+        order = np.argsort(every / (cost + ROW_COST))
         keep = np.ones(len(every), dtype=np.bool_)
         keep[order[: np.searchsorted(np.cumsum(every[order]), spare, side="right")]] = False
-        cut = len(owed[0])
+        cut = len(owed[Side.USERS])
         kept = {Side.USERS: keep[:cut], Side.ITEMS: keep[cut:]}
-        return {side: rows[side][kept[side]] for side in SIDES}
+        return {side: np.sort(touched[side][kept[side]]) for side in SIDES}
 
     def drift(self) -> tuple[float, float]:
         """`gradient_norm`, and about how much the loss could still fall, by what rows last owed for theirs."""

@@ -186,29 +186,28 @@ class Half:
         """Rows become `vectors` once their change was spread; by how much the loss falls, entries' curvature apart."""
         self.n_new = give_slots(rows, self.slots, self.owners, self.n_new)
         kind, d = self.table.dtype, len(h)
-        with threads_for(24 * len(rows) * d * d):
-            sums = np.zeros((n_threads(), 5, padded(d) ** 2), kind)
-            totals = np.zeros((n_threads(), 3))
-            move_rows(
-                rows,
-                self.table,
-                self.missing,
-                self.l2,
-                self.debt,
-                self.slots,
-                self.new,
-                self.squares,
-                h,
-                vectors,
-                missing,
-                l2,
-                spread,
-                other.gram.astype(kind),
-                other.drift.astype(kind),
-                other.new_drift.astype(kind),
-                sums,
-                totals,
-            )
+        sums = np.zeros((n_threads(), 5, padded(d) ** 2), kind)
+        totals = np.zeros((n_threads(), 3))
+        move_rows(
+            rows,
+            self.table,
+            self.missing,
+            self.l2,
+            self.debt,
+            self.slots,
+            self.new,
+            self.squares,
+            h,
+            vectors,
+            missing,
+            l2,
+            spread,
+            other.gram.astype(kind),
+            other.drift.astype(kind),
+            other.new_drift.astype(kind),
+            sums,
+            totals,
+        )
         gram, mass, slant, new_slant, of_other = sums.sum(0).reshape(5, padded(d), padded(d))[:, :d, :d]
         self.gram += self.outer * gram
         self.mass += mass

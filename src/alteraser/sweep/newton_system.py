@@ -106,9 +106,7 @@ class NewtonSystem:
         kind = owed.dtype.type
         residual, step, scaled = owed.copy(), np.zeros_like(owed), np.empty_like(owed)
         search = self._preconditioned(residual)
-        weighed = (
-            residual.copy()
-        )  # M times the search direction, by the same recurrence as the direction itself
+        weighed = residual.copy()  # M times the search direction, by the recurrence of the direction itself
         norm, promised = float(np.vdot(residual, search)), 0.0
         for _ in range(max_products):
             if not norm > 0:
