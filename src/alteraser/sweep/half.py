@@ -113,9 +113,10 @@ class Half:
         self.masses = entry_masses(
             self.starts, self.counts, self.columns, self.weights, self.missing, other.missing, other.squares
         )
-        debt = self.debt.astype(np.float64)
+        owing = np.flatnonzero(self.debt.any(1))
+        debt = self.debt[owing].astype(np.float64)
         self.norm = float(np.square(debt).sum())
-        self.slant = times((self.missing[:, None] * self.table.astype(np.float64)).T, debt)
+        self.slant = times((self.missing[owing, None] * self.table[owing].astype(np.float64)).T, debt)
 
     @property
     def drift(self) -> NDArray[np.float64]:
