@@ -208,7 +208,8 @@ def _unlearning(result: dict[str, Any]) -> list[str]:
             for way in case["ways"]
         ]
         columns = ("way", "seconds", "times ours, affected", "loss above the optimum", "RBO@10")
-        title = f"### {case['request'].capitalize()}: {case['deleted']:,} interactions of {case['users']:,} users\n"
+        users = "1 user" if case["users"] == 1 else f"{case['users']:,} users"
+        title = f"### {case['request'].capitalize()}: {case['deleted']:,} interactions of {users}\n"
         parts += [title, _table(columns, rows)]
     return parts
 

@@ -73,6 +73,39 @@ def test_requests_one_after_another_leave_what_one_deletion_leaves(merge: Merge)
     assert left.item_vocabulary.ids.to_list() == remain.item_vocabulary.ids.to_list()
 
 
+@pytest.mark.parametrize("n_events", [250, 400])  # hardly a pair twice, and some
+def test_random_requests_match_in_the_book_as_in_the_data(n_events: int) -> None:
+    rng = np.random.default_rng(n_events)
+    pairs = rng.permutation(600)[: 250 if n_events == 250 else 350]
+    pairs = np.concatenate([pairs, pairs[: n_events - len(pairs)]])
+    remain = Interactions.from_columns(
+        pl.Series([f"u{pair // 20}" for pair in pairs]), pl.Series([f"i{pair % 20}" for pair in pairs])
+    )
+    book = EventBook(remain)
+    for _ in range(12):
+        asked: list[dict[str, Any]] = []
+        for event in rng.choice(len(remain), 4):
+            user = remain.user_vocabulary.ids[int(remain.users[event])]
+            item = remain.item_vocabulary.ids[int(remain.items[event])]
+            asked.append({"user": user} | ({"items": [item]} if rng.random() < 0.8 else {}))
+        if rng.random() < 0.3:
+            asked.append({"user": "u1", "items": ["nothing"]})
+        requested = Requests.of(asked + asked[: rng.integers(0, 2)])
+        match = requested.match(remain, "ignore")
+        taken = book.take(requested, "ignore").match
+        assert (taken.n_requests, taken.n_repeated, taken.n_missing) == (
+            match.n_requests,
+            match.n_repeated,
+            match.n_missing,
+        )
+        remain = remain.without(match.mask).with_tombstones(remain)
+        assert_frame_equal(
+            book.interactions().events.sort("user", "item"),
+            remain.events.sort("user", "item"),
+            check_column_order=False,
+        )
+
+
 def test_ids_are_compared_as_the_data_has_them() -> None:
     book = EventBook(repeated("max", numbers=True))
     taken = book.take(Requests.of([{"user": "3"}]))

@@ -79,24 +79,23 @@ class EventBook:
         frame = requested.frame
         if any(frame[name].null_count() < len(frame) for name in ("start", "end")) or len(places) == 0:
             return None
-        distinct = set(zip(frame["user"].to_list(), frame["item"].to_list(), strict=True))
-        row_of_user, row_of_item = self._ids[Side.USERS].row, self._ids[Side.ITEMS].row
-        wanted: dict[int, set[int]] = {}
-        for user, item in distinct:
-            row = None if user is None else row_of_user(user)
-            column = -1 if item is None else row_of_item(item)
-            if row is None or column is None:
-                return None
-            wanted.setdefault(row, set()).add(column)
-        mask, begin = np.zeros(len(places), dtype=np.bool_), 0
-        for row, count in zip(users.tolist(), self._counts[users].tolist(), strict=True):
-            items = self._columns["item"].values[places[begin : begin + count]].tolist()
-            held, asked = set(items), wanted[row]
-            if len(held) < count or not asked - {-1} <= held:
-                return None
-            mask[begin : begin + count] = True if -1 in asked else [item in asked for item in items]
-            begin += count
-        return Match(mask, len(distinct), len(frame) - len(distinct), n_missing=0, n_null_times=0)
+        items = frame["item"].to_list()
+        rows = self._ids[Side.USERS].find(frame["user"].to_list())
+        found = zip(items, self._ids[Side.ITEMS].find(items), strict=True)
+        columns = [-1 if item is None else column for item, column in found]
+        if None in rows or None in columns:
+            return None
+        # A pair is one number; that of a whole user ends in 0.
+        step = len(self._of_item) + 1
+        wanted = np.unique(np.searchsorted(users, np.array(rows)) * step + np.array(columns) + 1)
+        whole = _among(wanted, np.arange(len(users)) * step)
+        owner = np.repeat(np.arange(len(users)), self._counts[users])
+        held = owner * step + self._columns["item"].values[places] + 1
+        asked = _among(wanted, held)
+        mask: NDArray[np.bool_] = asked | whole[owner]
+        if asked.sum() + whole.sum() < len(wanted) or (np.diff(np.sort(held[mask])) == 0).any():
+            return None
+        return Match(mask, len(wanted), len(frame) - len(wanted), n_missing=0, n_null_times=0)
 
     def interactions(self) -> Interactions:
         """The events that are left, as `Interactions` on the same rows."""
@@ -189,15 +188,17 @@ class _Ids:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._dtype = vocabulary.ids.dtype
         self._ids: list[str | None] = vocabulary.text().to_list()
-        self._rows = {text: row for row, text in enumerate(self._ids) if text is not None}
+        self._rows: dict[str | None, int] = {
+            text: row for row, text in enumerate(self._ids) if text is not None
+        }
 
-    def row(self, text: str) -> int | None:
-        return self._rows.get(text)
+    def find(self, texts: Iterable[str | None]) -> list[int | None]:
+        """The row of each id; None for those that are not known."""
+        return list(map(self._rows.get, texts))
 
     def rows(self, texts: Iterable[str | None]) -> NDArray[np.int64]:
         """The rows of the ids that are known."""
-        found = (self._rows.get(text) for text in texts if text is not None)
-        return np.array([row for row in found if row is not None], dtype=np.int64)
+        return np.array([row for row in self.find(texts) if row is not None], dtype=np.int64)
 
     def vocabulary(self, rows: NDArray[np.int64] | None = None) -> Vocabulary:
         ids = self._ids if rows is None else [self._ids[row] for row in rows.tolist()]
@@ -209,6 +210,14 @@ class _Ids:
             if text is not None:
                 del self._rows[text]
                 self._ids[row] = None
+
+
+def _among(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the numbers are among some that ascend; `np.isin` takes far longer for a few."""
+    found: NDArray[np.bool_] = (
+        ascending[np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)] == numbers
+    )
+    return found
 
 
 def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

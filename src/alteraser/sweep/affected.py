@@ -358,17 +358,21 @@ class AffectedRows(Generic[Quadratic]):
         starts = np.concatenate([[0], np.cumsum(counts)])
         entries = np.repeat(half.starts[rows] - starts[:-1], counts) + np.arange(starts[-1])
         columns = half.columns[entries]
+        seen, missing = other.table, other.missing
+        if len(columns) < len(seen):  # a few rows do not wait for a look at everybody's neighbours
+            seen, missing = seen[columns], missing[columns]
+            columns = np.arange(len(columns), dtype=np.int32)
         factors, solved = np.empty((len(rows), padded(d) ** 2), sides.dtype), np.empty(len(rows), np.bool_)
         with threads_for(2 * len(columns) * d * d + len(rows) * d**3 / 3):
             factorise_rows(
                 longest_first(np.arange(len(rows)), starts),
                 starts,
-                np.arange(len(columns), dtype=np.int32),
+                columns,
                 half.weights[entries],
-                self._h * other.table[columns],
+                self._h * seen,
                 other.gram.astype(sides.dtype),
                 half.missing[rows],
-                other.missing[columns],
+                missing,
                 half.l2[rows],
                 factors,
                 solved,
