@@ -112,7 +112,7 @@ class EventBook:
         frame = requested.frame
         named = self._ids[Side.USERS].rows(set(frame["user"].to_list()))
         if frame["user"].null_count() == 0:
-            return np.unique(named)
+            return np.sort(named)
         whole_items = set(frame.filter(pl.col("user").is_null())["item"].to_list())
         asked = self._ids[Side.ITEMS].rows(whole_items)
         places = np.flatnonzero(np.isin(self._columns["item"].values, asked))
@@ -149,8 +149,7 @@ class EventBook:
         self._n_events -= int(gone.sum())
         np.subtract.at(self._of_item, items, 1)
         self._ids[Side.USERS].forget(users[counts == 0])
-        concerned = np.unique(items)
-        self._ids[Side.ITEMS].forget(concerned[self._of_item[concerned] == 0])
+        self._ids[Side.ITEMS].forget(items[self._of_item[items] == 0])
 
 
 class _Column:

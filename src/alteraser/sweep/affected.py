@@ -296,7 +296,7 @@ class AffectedRows(Generic[Quadratic]):
             met = left <= goal and len(falls) > 1
             if met or len(falls) > max_steps or out_of_time():
                 return Settled(falls, left, visited, left <= goal)
-            chosen = self._most_affected(seen, spare=min(goal / self._owed_together, total) / 4)
+            chosen = self._most_affected(seen, spare=min(goal / self._owed_together / 4, total / 3))
             n_entries = sum(int(self._halves[side].counts[rows].sum()) for side, rows in chosen.items())
             first = len(falls) == 1 and len(forgetting) > 0
             # After a step that gained little of what was left, what is owed is owed by many rows together; and where
