@@ -104,7 +104,8 @@ def _requests(result: dict[str, Any]) -> list[str]:
     ]
     again = [each for each in result["requests"] if "rbo_retrained" in each]
     beside = (
-        f"Times are those of the requests one after another in one session. Beside them: 99 % took at most "
+        f"Times are those of the requests one after another in one session, in {len(result['retraining_seconds'])} "
+        f"rounds with a retraining before each; a speed is the median over the rounds. Beside them: 99 % took at most "
         f"{found['p99_ms']:.1f} ms; each in a session just opened, the median is {found['p50_ms_new_session']:.1f} ms; "
         f"retraining that stops by ALS's default rule, at a loss above the unlearned model's, takes "
         f"{found['speed_up_default']:,.0f} times as long; the worst request left "
