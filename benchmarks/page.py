@@ -305,6 +305,7 @@ def _scaling_plot(figures: list[dict[str, Any]]) -> str:
         rows,
         log_x=(across,),
         log_y=("seconds per pass", "peak memory, GB"),
+        from_zero=("request, p50 ms", "request, p99 ms"),
     )
 
 

@@ -83,10 +83,11 @@ def panels(
     *,
     log_x: Sequence[str] = (),
     log_y: Sequence[str] = (),
+    from_zero: Sequence[str] = (),
 ) -> str:
     """A grid of small plots: a row for each measure, a column for each thing varied, one legend for all.
 
-    `log_x` names the columns, `log_y` the rows with a logarithmic scale.
+    `log_x` names the columns, `log_y` the rows with a logarithmic scale, `from_zero` the rows whose scale begins there.
     """
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     names = list(dict.fromkeys(name for row in rows.values() for lines in row.values() for name in lines))
@@ -100,6 +101,8 @@ def panels(
             axes.set_xscale("log" if column in log_x else "linear")
             axes.xaxis.set_minor_formatter(NullFormatter())  # over less than a decade they would overlap
             axes.set_yscale("log" if measure in log_y else "linear")
+            if measure in from_zero:
+                axes.set_ylim(bottom=0)
             axes.spines[["top", "right"]].set_visible(False)
         axes_row[0].set_ylabel(measure)
     for axes, column in zip(grid[-1], columns, strict=True):
