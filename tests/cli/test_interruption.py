@@ -82,10 +82,10 @@ def test_a_second_ctrl_c_does_not_break_off_the_cleaning_up(tmp_path: Path) -> N
         with interruptible():
             try:
                 waiting.touch()
-                os.kill(os.getpid(), signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
             finally:
-                os.kill(os.getpid(), signal.SIGINT)
-                os.kill(os.getpid(), signal.SIGTERM)
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGTERM)
                 waiting.unlink()
 
     before = signal.getsignal(signal.SIGINT)
