@@ -10,6 +10,7 @@ from typing import Any
 
 from alteraser.report.plots import panels
 from alteraser.report.tables import Table
+from benchmarks.requests import speed_ups
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -103,9 +104,13 @@ def _requests(result: dict[str, Any]) -> list[str]:
         for key, (text, form, most) in names.items()
     ]
     again = [each for each in result["requests"] if "rbo_retrained" in each]
+    retraining = [each["same_loss"] for each in result["retraining_seconds"]]
+    rounds = speed_ups(result["seconds"], retraining)
     beside = (
         f"Times are those of the requests one after another in one session, in {len(result['retraining_seconds'])} "
-        f"rounds with a retraining before each; a speed is the median over the rounds. Beside them: 99 % took at most "
+        f"rounds with a retraining before each; a speed is the median over the rounds, which lie between "
+        f"{min(rounds):,.0f} and {max(rounds):,.0f}: a retraining takes {min(retraining):.1f} to "
+        f"{max(retraining):.1f} s, by its start and the user's request. Beside them: 99 % took at most "
         f"{found['p99_ms']:.1f} ms; each in a session just opened, the median is {found['p50_ms_new_session']:.1f} ms; "
         f"retraining that stops by ALS's default rule, at a loss above the unlearned model's, takes "
         f"{found['speed_up_default']:,.0f} times as long; the worst request left "

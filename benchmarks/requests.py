@@ -132,8 +132,13 @@ def _in_turn(
 
 def _speed_up(seconds: list[float], retraining: list[float]) -> float:
     """The median over the rounds of a retraining's seconds over the median request's of that round."""
+    return statistics.median(speed_ups(seconds, retraining))
+
+
+def speed_ups(seconds: list[float], retraining: list[float]) -> list[float]:
+    """Of each round, a retraining's seconds over the median request's."""
     rounds = zip(retraining, np.array_split(seconds, len(retraining)), strict=True)
-    return statistics.median(slow / float(np.median(some)) for slow, some in rounds)
+    return [slow / float(np.median(some)) for slow, some in rounds]
 
 
 def _retraining(original: MF, data: Interactions, user: int, rng: np.random.Generator) -> dict[str, float]:
