@@ -56,8 +56,8 @@ def measure(data_dir: str | None, *, n_users: int = 200, n_retrained: int = 10) 
         "rbo": statistics.mean(each["rbo"] for each in requests),
         "rbo_original": statistics.mean(each["rbo_original"] for each in requests),
         "p50_ms_new_session": 1e3 * statistics.median(each["seconds"] for each in requests),
-        "speed_up": _speed_up(seconds, [each["same_loss"] for each in retraining]),
-        "speed_up_default": _speed_up(seconds, [each["default"] for each in retraining]),
+        "speed_up": statistics.median(speed_ups(seconds, [each["same_loss"] for each in retraining])),
+        "speed_up_default": statistics.median(speed_ups(seconds, [each["default"] for each in retraining])),
         "own_gap": (original.loss(data) - lowest(original, data).loss(data)) / opened,
     }
     return {
@@ -128,11 +128,6 @@ def _in_turn(
         retraining.append(_retraining(original, data, int(some[0]), rng))
         seconds += [eraser.forget(half_of(data, int(user), rng)).seconds for user in some]
     return seconds, retraining
-
-
-def _speed_up(seconds: list[float], retraining: list[float]) -> float:
-    """The median over the rounds of a retraining's seconds over the median request's of that round."""
-    return statistics.median(speed_ups(seconds, retraining))
 
 
 def speed_ups(seconds: list[float], retraining: list[float]) -> list[float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,9 +16,8 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, ModelError, SettingError
 from alteraser.kernels.entries import batch_gradients, row_losses
 from alteraser.models.objective import Objective, Weights
-from alteraser.models.ridge import RidgeSide
+from alteraser.models.ridge import BLOCK_ROWS, RidgeSide, blocks, weighted_gram
 
-BLOCK_ROWS = 2**15  # copied to double precision at a time
 INITIAL_SCALE = 0.1
 
 
@@ -156,14 +154,18 @@ class Bilinear(ABC):
             weights.missing[Side.ITEMS],
         ).sum()
         grams = [
-            _exact_gram(table, weights.missing[side])
+            weighted_gram(table, torch.from_numpy(weights.missing[side]), torch.float64)
             for side, table in zip(self.sides, (self.users, seen), strict=True)
         ]
         return float(positives) + float((grams[0] * grams[1]).sum()) + self._penalty(weights)
 
     def _penalty(self, weights: Weights) -> float:
         """Σ λ‖·‖² over all rows."""
-        return sum(_exact_squares(self.table(side), weights.l2[side]) for side in self.sides)
+        return sum(
+            float(l2 @ block.square().sum(1))
+            for side in self.sides
+            for block, l2 in blocks(self.table(side), torch.from_numpy(weights.l2[side]), torch.float64)
+        )
 
     def gradient_norm(self, data: Interactions) -> float:
         halves = (self.row_problems(side, data).residual(self.table(side)) for side in self.sides)
@@ -283,22 +285,3 @@ def _random_table(rows: int, dim: int, rng: np.random.Generator, dtype: torch.dt
         block = table[begin : begin + BLOCK_ROWS]
         block.copy_(torch.from_numpy(rng.normal(0, INITIAL_SCALE, tuple(block.shape))))
     return table
-
-
-def _exact_gram(table: Tensor, weights: NDArray[Any]) -> Tensor:
-    """Σ_r weights_r y_r y_rᵀ in double precision, without a copy of the table."""
-    gram = torch.zeros((table.shape[1],) * 2, dtype=torch.float64)
-    for block, weight in _blocks(table, weights):
-        gram += (block * weight[:, None]).T @ block
-    return gram
-
-
-def _exact_squares(table: Tensor, weights: NDArray[Any]) -> float:
-    """Σ_r weights_r ‖y_r‖² in double precision, without a copy of the table."""
-    return sum(float(weight @ block.square().sum(1)) for block, weight in _blocks(table, weights))
-
-
-def _blocks(table: Tensor, weights: NDArray[Any]) -> Iterator[tuple[Tensor, Tensor]]:
-    for begin in range(0, len(table), BLOCK_ROWS):
-        block = slice(begin, begin + BLOCK_ROWS)
-        yield table[block].double(), torch.from_numpy(weights[block]).double()

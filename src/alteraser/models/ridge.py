@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -23,8 +23,7 @@ from alteraser.kernels.tiles import padded
 from alteraser.optim.problem import Expansion, RowProblem
 
 EXPECTED_PRODUCTS = 4  # until conjugate gradients end, about
-
-GRAM_ROWS = 2**15
+BLOCK_ROWS = 2**15  # of a table, copied at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +40,7 @@ class RidgeSide:
     @cached_property
     def gram(self) -> Tensor:
         """Σ_c m_c x_c x_cᵀ over all columns, [d, d]."""
-        gram = self.fixed.new_zeros((self.fixed.shape[1],) * 2)
-        for begin in range(0, len(self.fixed), GRAM_ROWS):  # so that there is never a second table
-            fixed = self.fixed[begin : begin + GRAM_ROWS]
-            gram += (fixed * self.missing_column[begin : begin + GRAM_ROWS, None]).T @ fixed
-        return gram
+        return weighted_gram(self.fixed, self.missing_column, self.fixed.dtype)
 
     def block(self, rows: NDArray[np.int64]) -> RidgeRows:
         return RidgeRows(self, rows)
@@ -315,3 +310,18 @@ class _Sums(torch.autograd.Function):
 
 _scores: Callable[[Tensor, RidgeRows], Tensor] = _Scores.apply
 _sums: Callable[[Tensor, RidgeRows], Tensor] = _Sums.apply
+
+
+def weighted_gram(table: Tensor, weights: Tensor, dtype: torch.dtype) -> Tensor:
+    """Σ_r weights_r y_r y_rᵀ over the rows of a table, without a copy of it."""
+    gram = torch.zeros((table.shape[1],) * 2, dtype=dtype)
+    for block, weight in blocks(table, weights, dtype):
+        gram += (block * weight[:, None]).T @ block
+    return gram
+
+
+def blocks(table: Tensor, weights: Tensor, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some rows of a table and their weights at a time."""
+    for begin in range(0, len(table), BLOCK_ROWS):
+        some = slice(begin, begin + BLOCK_ROWS)
+        yield table[some].to(dtype), weights[some].to(dtype)

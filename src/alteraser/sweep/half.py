@@ -31,6 +31,7 @@ from alteraser.kernels.ripples import (
 )
 from alteraser.kernels.tiles import padded
 from alteraser.models.bilinear import Bilinear
+from alteraser.models.ridge import weighted_gram
 
 Floats = NDArray[Any]
 SMALL_PRODUCT = 2**18  # multiplications: numpy's own threads stay out of it
@@ -80,10 +81,10 @@ class Half:
         if training_gap != 1:
             debt = problems.residual(own).numpy() * table.dtype.type(1 - training_gap)
         missing = problems.missing_row.numpy().copy()
-        exact, weight = table.astype(np.float64), missing.astype(np.float64)[:, None]
         h = model.h.numpy()
         outer = np.outer(h, h).astype(np.float64)
-        gram = times((weight * exact).T, exact) * outer
+        weights = problems.missing_row.double()
+        gram = weighted_gram(own, weights, torch.float64).numpy() * outer
         return cls(
             starts=csr.starts[:-1].copy(),
             counts=csr.counts,
@@ -96,7 +97,7 @@ class Half:
             l2=problems.l2.numpy().copy(),
             outer=outer,
             gram=gram,
-            mass=times((weight**2 * exact).T, exact),
+            mass=weighted_gram(own, weights.square(), torch.float64).numpy(),
             place=np.full(len(table), -1, dtype=np.int32),
             debt=debt,
             gram_before=gram.copy(),
