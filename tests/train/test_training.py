@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from alteraser.data.interactions import Interactions, Side
-from alteraser.errors import ModelError
+from alteraser.errors import ModelError, SettingError
 from alteraser.measure import ranking
 from alteraser.models.enmf import ENMF
 from alteraser.models.mf import MF
@@ -52,6 +52,18 @@ def test_the_same_seed_gives_the_same_model(trainer: Trainer, kind: Any, data: I
     for name, value in first.model.parameters().items():
         assert torch.equal(value, again.model.parameters()[name])
     assert not torch.equal(first.model.users, other.model.users)
+
+
+def test_only_training_that_is_random_needs_a_generator(data: Interactions) -> None:
+    """No seed is chosen for the caller: ALS draws nothing, and AdamW says what it wants."""
+    model = MF.sized_for(data, dim=4, rng=np.random.default_rng(0))
+    without, given = (
+        fit(model, data, trainer=ALS(max_passes=3), rng=rng) for rng in (None, np.random.default_rng(5))
+    )
+    assert torch.equal(without.model.users, given.model.users)
+    assert torch.equal(without.model.items, given.model.items)
+    with pytest.raises(SettingError, match=r"rng is None.* AdamW .*Pass rng=np\.random\.default_rng\("):
+        fit(model, data, trainer=AdamW(max_epochs=1))
 
 
 @every_trainer

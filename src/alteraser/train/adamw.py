@@ -37,8 +37,18 @@ class AdamW:
             )
 
     def train(
-        self, model: Model, data: Interactions, *, rng: np.random.Generator, progress: Progress | None = None
+        self,
+        model: Model,
+        data: Interactions,
+        *,
+        rng: np.random.Generator | None,
+        progress: Progress | None = None,
     ) -> Training[Model]:
+        if rng is None:
+            raise SettingError(
+                "rng is None; a generator is wanted, as AdamW draws the order of its users at random. "
+                "Pass rng=np.random.default_rng(…)."
+            )
         trained = model.without_empty_rows(data)
         start_loss = trained.loss(data)
         parameters = {name: value.clone().contiguous() for name, value in trained.parameters().items()}

@@ -33,7 +33,12 @@ class ALS:
         check_stopping_rule(self.max_passes, self.tolerance)
 
     def train(
-        self, model: Model, data: Interactions, *, rng: np.random.Generator, progress: Progress | None = None
+        self,
+        model: Model,
+        data: Interactions,
+        *,
+        rng: np.random.Generator | None,
+        progress: Progress | None = None,
     ) -> Training[Model]:
         del rng
         sweeper = Sweeper(self.solver, solve_others=self.solve_others)

@@ -25,7 +25,15 @@ class Trainer(Protocol):
     """One way to train; its settings are its fields."""
 
     def train(
-        self, model: Model, data: Interactions, *, rng: np.random.Generator, progress: Progress | None = None
+        self,
+        model: Model,
+        data: Interactions,
+        *,
+        rng: np.random.Generator | None,
+        progress: Progress | None = None,
     ) -> Training[Model]:
-        """Trained from where `model` stands; `rng` draws what is random in training itself, as the order of batches."""
+        """Trained from where `model` stands; `rng` draws what is random in training itself, as the order of batches.
+
+        A trainer that draws nothing takes None; one that does raises `SettingError`.
+        """
         ...

@@ -18,5 +18,8 @@ def fit(
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> Training[Model]:
-    """The model trained on `data`, by ALS unless another trainer is given; `rng` is needed where training is random."""
-    return (trainer or ALS()).train(model, data, rng=rng or np.random.default_rng(0), progress=progress)
+    """The model trained on `data`, by ALS unless another trainer is given.
+
+    ALS needs no `rng`; a trainer that draws something, as AdamW the order of its users, raises without one.
+    """
+    return (trainer or ALS()).train(model, data, rng=rng, progress=progress)
