@@ -164,6 +164,21 @@ def test_where_it_cannot_be_passes_take_over(settings: JointNewton, solver: Any,
     assert torch.equal(ends[0].model.items, ends[1].model.items)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("dim", [5, 16, 17])
+def test_max_bytes_is_what_the_factors_really_take(dim: int, dtype: torch.dtype, slow: Interactions) -> None:
+    """Their rows are padded: with dim 5 they take ten times as much as 5² numbers each."""
+    model = MF.sized_for(slow, dim=dim, objective=OBJECTIVE, rng=np.random.default_rng(1), dtype=dtype)
+    factors = [model.row_problems(side, slow).factorised() for side in model.sides]
+    taken = sum(each.space.nbytes for each in factors if each is not None)
+    enough, too_little, passes = (
+        repeat(Sweeper(ah_newton), model, slow, max_passes=2, tolerance=0.0, acceleration=way).losses
+        for way in (JointNewton(max_bytes=taken), JointNewton(max_bytes=taken - 1), Anderson())
+    )
+    assert too_little == passes
+    assert enough != passes
+
+
 def test_rows_without_interactions_stay_zero(random_data: Any) -> None:
     data = random_data(20, 12, empty=True)
     model = MF.sized_for(data, dim=4, objective=OBJECTIVE, rng=np.random.default_rng(0))

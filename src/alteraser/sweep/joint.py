@@ -18,6 +18,7 @@ from torch import Tensor
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
+from alteraser.kernels.tiles import padded
 from alteraser.models.base import RowFactors
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.accelerate import Anderson, Extrapolated
@@ -55,7 +56,7 @@ class JointNewton:
 
     def begin(self, sweeper: Sweeper, model: Model, data: Interactions) -> Advance[Model]:
         tables = [model.table(side) for side in model.sides]
-        size = sum(table.nbytes * table.shape[1] for table in tables)
+        size = sum(len(table) * padded(table.shape[1]) ** 2 * table.element_size() for table in tables)
         here = sweeper.solver == ah_newton and type(sweeper.executor) is Serial
         if not here or len(tables) != 2 or size > self.max_bytes:
             return self.otherwise.begin(sweeper, model, data)
