@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -144,7 +145,20 @@ def test_the_first_loss_of_adamw_in_one_batch_is_that_of_its_start(data: Interac
     assert not training.converged
 
 
+def test_adamw_visits_users_in_an_order_of_its_generator(data: Interactions) -> None:
+    """The same start and another generator: another model, unless all users are in one batch."""
+    start = MF.sized_for(data, dim=4, rng=np.random.default_rng(0), dtype=torch.float64)
+
+    def trained(seed: int, batch_users: int) -> MF:
+        trainer = AdamW(max_epochs=2, batch_users=batch_users)
+        return fit(start, data, trainer=trainer, rng=np.random.default_rng(seed)).model
+
+    assert (trained(1, batch_users=10).items - trained(2, batch_users=10).items).abs().max() > 1e-3
+    torch.testing.assert_close(trained(1, batch_users=40).items, trained(2, batch_users=40).items)
+
+
 def test_adamw_stops_early_and_keeps_its_best(data: Interactions) -> None:
+    """What it then returns is the model of a training that ended after the best epoch."""
     model = MF.sized_for(data, dim=4, rng=np.random.default_rng(0))
     trainer = AdamW(max_epochs=500, patience=3, min_improvement=0.02, batch_users=10)
     training = fit(model, data, trainer=trainer, rng=np.random.default_rng(0))
@@ -152,6 +166,12 @@ def test_adamw_stops_early_and_keeps_its_best(data: Interactions) -> None:
     assert len(training.losses) < 500
     best = min(training.losses[:-3])
     assert all(loss >= best * (1 - 0.02) for loss in training.losses[-3:])
+    cut = replace(trainer, max_epochs=len(training.losses) - 3)
+    ended = fit(model, data, trainer=cut, rng=np.random.default_rng(0))
+    assert ended.losses == training.losses[:-3]
+    assert not ended.converged
+    assert torch.equal(training.model.users, ended.model.users)
+    assert torch.equal(training.model.items, ended.model.items)
 
 
 @pytest.mark.parametrize("learning_rate", [1e3, 1e8, 1e30, 1e38, float("inf")])
