@@ -20,6 +20,8 @@ from alteraser.optim.newton import Newton, ah_newton, hf_newton
 from alteraser.optim.scipy import ScipyRows
 from alteraser.optim.search import Backtracking
 from alteraser.optim.solvers import SOLVERS as NAMED
+from alteraser.sweep.accelerate import Anderson
+from alteraser.sweep.joint import JointNewton
 from alteraser.sweep.sweep import Rows, Sweeper, repeat
 
 SOLVERS: dict[str, Solver] = {
@@ -138,6 +140,32 @@ def test_passes_stop_at_the_first_that_lowers_the_loss_by_less_than_the_toleranc
         short = repeat(Sweeper(ah_newton), model, data, max_passes=stop - 1, tolerance=tolerance)
         assert not short.converged
         assert short.n_passes == stop - 1
+
+
+@pytest.mark.parametrize("acceleration", [None, Anderson(), JointNewton()], ids=repr)
+@pytest.mark.parametrize("in_time", [0, 1, 3])
+def test_no_pass_begins_when_time_is_out(
+    in_time: int, acceleration: Any, random_data: Any, small_model: Any
+) -> None:
+    """Those that began in time are as they would have been, and they have not met the tolerance."""
+    data = random_data(30, 20)
+    model, sweeper = small_model(data), Sweeper(ah_newton)
+    clock = iter([False] * in_time + [True])
+    passes = repeat(
+        sweeper,
+        model,
+        data,
+        max_passes=5,
+        tolerance=0.0,
+        acceleration=acceleration,
+        out_of_time=lambda: next(clock),
+    )
+    wanted = repeat(sweeper, model, data, max_passes=in_time, tolerance=0.0, acceleration=acceleration)
+    assert passes.n_passes == in_time
+    assert passes.losses == wanted.losses
+    assert not passes.converged
+    assert torch.equal(passes.model.users, wanted.model.users)
+    assert torch.equal(passes.model.items, wanted.model.items)
 
 
 def test_progress_hears_of_every_pass(random_data: Any, small_model: Any) -> None:

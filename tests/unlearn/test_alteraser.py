@@ -17,6 +17,8 @@ from alteraser.errors import UnknownInteractions
 from alteraser.models.enmf import ENMF
 from alteraser.models.objective import Objective
 from alteraser.optim.newton import ah_newton, hf_newton
+from alteraser.sweep.accelerate import Anderson
+from alteraser.sweep.joint import JointNewton
 from alteraser.sweep.sweep import Rows, Sweeper, repeat
 from alteraser.unlearn.alteraser import AltEraser
 
@@ -70,10 +72,19 @@ def test_passes_over_a_converged_model_change_nothing(full: Interactions, origin
     np.testing.assert_allclose(scores(passes.model), scores(original), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    "eraser", [AltEraser(max_passes=0), AltEraser(scope="forgetting")], ids=["no passes", "forgetting"]
+)
 def test_with_no_passes_over_all_only_the_forgetting_rows_are_solved(
-    full: Interactions, original: Any, chosen: Any, pair_requests: Any, transposed: Any, dense_rows: Any
+    eraser: AltEraser,
+    full: Interactions,
+    original: Any,
+    chosen: Any,
+    pair_requests: Any,
+    transposed: Any,
+    dense_rows: Any,
 ) -> None:
-    outcome = AltEraser(max_passes=0).forget(original, full, pair_requests(full, chosen))
+    outcome = eraser.forget(original, full, pair_requests(full, chosen))
     users, items = np.unique(full.users[chosen]), np.unique(full.items[chosen])
     remain, h = full.without(chosen), np.ones(2)
     wanted_users = original.users.numpy().copy()
@@ -101,6 +112,23 @@ def test_it_stops_where_a_pass_no_longer_pays(
         assert outcome.cost.passes == stop + 1  # the forgetting pass counts
         assert outcome.cost.loss_after == curve[stop]
     assert not AltEraser(max_passes=1, tolerance=0.0).forget(original, full, requests).converged
+
+
+@pytest.mark.parametrize("acceleration", [None, Anderson(), JointNewton()], ids=repr)
+def test_no_pass_over_all_begins_after_the_budget(
+    acceleration: Any, full: Interactions, original: Any, chosen: Any, pair_requests: Any
+) -> None:
+    """The forgetting rows are solved whatever it takes: without them nothing would be forgotten."""
+    requests = pair_requests(full, chosen)
+    unbounded = AltEraser(tolerance=0.0, acceleration=acceleration)
+    # So little that the clock cannot show it: over from the start.
+    outcome = replace(unbounded, budget_seconds=1e-300).forget(original, full, requests)
+    only = replace(unbounded, max_passes=0).forget(original, full, requests)
+    assert not outcome.converged
+    assert outcome.cost.passes == 1
+    assert torch.equal(outcome.model.users, only.model.users)
+    assert torch.equal(outcome.model.items, only.model.items)
+    assert unbounded.forget(original, full, requests).cost.passes > 2
 
 
 def test_it_ends_where_training_on_the_remaining_data_ends(
