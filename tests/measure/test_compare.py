@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions, Side
@@ -15,6 +16,8 @@ from alteraser.errors import MismatchError, SettingError
 from alteraser.measure import ranking
 from alteraser.measure.agreement import rbo, rbo_extrapolated, re_predict
 from alteraser.measure.compare import compare
+from alteraser.models.mf import MF
+from alteraser.models.objective import Objective
 
 KS = (2, 4)
 
@@ -85,6 +88,25 @@ def test_the_reference_agrees_with_itself_and_others_do_not(
             for k in ks:
                 assert report.values["retrained"][group][measure][k] == pytest.approx(1, abs=1e-12)
                 assert report.values["original"][group][measure][k] < 1
+
+
+def test_a_wholly_forgotten_item_is_in_no_list(build: Any) -> None:
+    """A model that still knows item 0 would put it first; without it both models rank items 4, 1, 2, 3."""
+    full = build(np.array([[1, 1, 1, 1, 1], [1, 0, 0, 0, 1], [1, 0, 0, 0, 1]], dtype=bool))
+    remain = full.without(full.items == 0).with_tombstones(full)
+    test = build(np.array([[0, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 1, 0, 0, 0]], dtype=bool))
+    scores = {"original": [9.0, 3.0, 2.0, 1.0, 8.0], "retrained": [0.0, 3.0, 2.0, 1.0, 8.0]}
+    models = {
+        name: MF(torch.ones(3, 1), torch.tensor(each)[:, None], Objective()) for name, each in scores.items()
+    }
+    report = compare(models, remain=remain, test=test, reference="retrained", ks=(1, 5))
+    for name in models:
+        figures = report.values[name]["everyone"]
+        assert figures["coverage"] == {1: 1 / 5, 5: 3 / 5}  # items 1, 2 and 3
+        for measure in ("rbo", "rbo_extrapolated", "rbo_training"):
+            assert figures[measure] == {1: pytest.approx(1), 5: pytest.approx(1)}, measure
+        for measure in ("recall", "ndcg", "hit_rate", "mrr"):
+            assert figures[measure] == {1: 1, 5: 1}, measure
 
 
 def test_without_a_test_set_there_is_no_accuracy(parts: Any, models: Any) -> None:
