@@ -67,6 +67,26 @@ def test_the_h_found_is_the_best(l2: float, random_data: Any, small_model: Any, 
     assert again.loss(data) == pytest.approx(solved.loss(data), rel=1e-10)
 
 
+def test_a_step_that_rounding_makes_worse_is_not_taken(build: Any, dense_loss: Any) -> None:
+    """Every score is 1, the difference of large numbers: the best h gains a little, rounding it loses far more."""
+    data = build(np.ones((10, 8), dtype=bool))
+    objective = Objective(w0=0.0, l2=1e-14, l2_scaling=0.0)
+    large = torch.from_numpy(np.random.default_rng(0).integers(-100_000, 100_000, 10)).float()
+    users, items = torch.stack([large, 3 * large - 1], dim=1), torch.tensor([[3.0, 1.0]]).repeat(8, 1)
+    model = ENMF(users, items, objective, torch.tensor([1.0, -1.0]))
+    double = model.with_parameters({name: value.double() for name, value in model.parameters().items()})
+    best = double.with_other_parameters_solved(data)
+    rounded = [value.float().double() for value in best.parameters().values()]
+    before, gained, lost = (
+        float(dense_loss(data, objective, *values))
+        for values in (double.parameters().values(), best.parameters().values(), rounded)
+    )
+    assert gained < before < 0.5 * lost
+    solved = model.with_other_parameters_solved(data)
+    for name, value in model.parameters().items():
+        assert torch.equal(solved.parameters()[name], value), name
+
+
 def test_nothing_to_gain_is_nothing_changed(random_data: Any, small_model: Any) -> None:
     data = random_data()
     solved = small_model(data, enmf=True).with_other_parameters_solved(data)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
+from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, ModelError, SettingError
 from alteraser.models.enmf import ENMF
@@ -104,6 +106,14 @@ def test_weights_of_a_case_worked_by_hand(build: DataFactory) -> None:
     np.testing.assert_allclose(weights.missing[Side.ITEMS], [2 / 1.25, 1 / 1.25, 1 / 1.25, 1 / 1.25])
     np.testing.assert_allclose(weights.l2[Side.USERS], 2 * np.array([4 + 2, 1 + 2, 0 + 2]))
     np.testing.assert_allclose(weights.l2[Side.ITEMS], 2 * np.array([2 + 1.5, 1 + 1.5, 1 + 1.5, 1 + 1.5]))
+
+
+def test_mean_counts_are_of_pairs_however_often_they_came() -> None:
+    """Three pairs in six events: two users and two items have 1.5 each."""
+    data = interactions(pl.DataFrame({"user_id": list("aaaaab"), "item_id": list("xxxyyx")}))
+    objective = Objective().scaled_to(data)
+    assert (objective.mean_user_count, objective.mean_item_count) == (1.5, 1.5)
+    assert objective == Objective().scaled_to(interactions(data.to_frame().unique()))
 
 
 def test_means_stay_and_counts_follow_after_a_deletion(build: DataFactory) -> None:
