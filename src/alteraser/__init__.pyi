@@ -21,6 +21,7 @@ from .errors import ColumnError as ColumnError
 from .errors import DataError as DataError
 from .errors import DatasetNotFound as DatasetNotFound
 from .errors import DownloadError as DownloadError
+from .errors import LeftBehind as LeftBehind
 from .errors import MismatchError as MismatchError
 from .errors import MissingExtra as MissingExtra
 from .errors import ModelError as ModelError

@@ -15,6 +15,7 @@
     ├── MissingExtra            a package that is installed only on request is not there
     ├── OutputExists            writing would replace something
     └── WriteError              a file could not be written (disk full, no permission)
+        └── LeftBehind            all was written, but what it replaces could not be removed
 
 Messages say what came, what was wanted and what to do. They never hold an id or an interaction of a person:
 a request is named by its file and line.
@@ -79,3 +80,7 @@ class OutputExists(AlteraserError):
 
 class WriteError(AlteraserError):
     """A file could not be written (disk full, no permission)."""
+
+
+class LeftBehind(WriteError):
+    """All was written and is in place, but what it replaces could not be removed."""

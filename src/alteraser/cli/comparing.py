@@ -72,11 +72,11 @@ def compare(
     The data is read as it was when the models were trained, unless options say otherwise.
     """
     from alteraser.data.request_files import read_requests
-    from alteraser.data.writing import check_free
+    from alteraser.data.writing import make_ready
     from alteraser.measure.compare import compare as compared
 
     if html is not None:
-        check_free(html, force=force)
+        make_ready(html, force=force)
     stored = _load(model)
     asked = read_requests(requests)
     full = _full(stored, data, asked, options)

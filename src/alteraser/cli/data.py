@@ -90,9 +90,9 @@ def convert(
 ) -> None:
     """Write the interactions as CSV or Parquet with the columns user_id, item_id and, if known, weight and time."""
     from alteraser.data.files import write_interactions
-    from alteraser.data.writing import check_table_free
+    from alteraser.data.writing import make_table_ready
 
-    check_table_free(out, force=force)
+    make_table_ready(out, force=force)
     interactions = options.open(data)
     write_interactions(interactions, out, force=force)
     result = {"out": str(out), "interactions": len(interactions)}
@@ -133,7 +133,7 @@ def split(
     json: Json = False,
 ) -> None:
     """Split the interactions of every user into a part to learn from and a part to judge by."""
-    from alteraser.data.writing import check_table_free, staged_frame
+    from alteraser.data.writing import make_table_ready, staged_frame
     from alteraser.errors import SettingError
 
     if how == "last" and fraction is not None:
@@ -141,7 +141,7 @@ def split(
     if train.resolve() == test.resolve():
         raise SettingError("--train and --test name the same file; two files are wanted.")
     for path in (train, test):
-        check_table_free(path, force=force)
+        make_table_ready(path, force=force)
     rng = random_generator(seed, "split")
     parts = _parts(options.open(data), how, 0.2 if fraction is None else fraction, rng)
     with (

@@ -81,10 +81,10 @@ def demo(
     forgotten. The folder holds the report (report.html), and the data, requests and models to try the other
     commands on.
     """
-    from alteraser.data.writing import check_free
+    from alteraser.data.writing import make_ready
     from alteraser.measure.compare import compare
 
-    check_free(out, force=force, marked_by=REPORT)
+    make_ready(out, force=force, marked_by=REPORT)
     rng = random_generator(seed, "demo")
     story = _story(rng)
     cast = _play(story, rng)

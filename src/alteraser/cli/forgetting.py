@@ -142,12 +142,13 @@ def forget(
     """
     from alteraser.data.files import written_reading
     from alteraser.data.request_files import read_requests
-    from alteraser.data.writing import check_free, staged_frame
+    from alteraser.data.writing import make_ready, staged_frame
+    from alteraser.errors import LeftBehind
     from alteraser.models.checkpoint import MANIFEST, Batch, load_model, save_model
 
-    check_free(out, force=force, marked_by=MANIFEST)
+    make_ready(out, force=force, marked_by=MANIFEST)
     if remaining is not None:
-        _check_remaining(remaining, out, force=force)
+        _make_remaining_ready(remaining, out, force=force)
     key = _key(key_file)
     stored = load_model(model)
     settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
@@ -164,18 +165,22 @@ def forget(
         if remaining is not None:
             # The data takes its place only once the model has been written.
             written.enter_context(staged_frame(outcome.remain.to_frame(), remaining, force=force))
-        save_model(new, out, force=force)
+        try:
+            save_model(new, out, force=force)
+        except LeftBehind:
+            written.close()  # the model is in its place, so the data has to take its own
+            raise
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(outcome, method)
     show(result, as_json=json, human=lambda to: _human(to, result))
 
 
-def _check_remaining(remaining: Path, out: Path, *, force: bool) -> None:
-    from alteraser.data.writing import check_table_free
+def _make_remaining_ready(remaining: Path, out: Path, *, force: bool) -> None:
+    from alteraser.data.writing import make_table_ready
     from alteraser.errors import SettingError
 
     if remaining.resolve().is_relative_to(out.resolve()):
         raise SettingError("--remaining lies in the folder of --out, which holds the model alone. Move it.")
-    check_table_free(remaining, force=force)
+    make_table_ready(remaining, force=force)
 
 
 def _key(key_file: Path | None) -> bytes:

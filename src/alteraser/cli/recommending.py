@@ -57,7 +57,7 @@ def recommend(
     import polars as pl
 
     from alteraser.data.files import read_ids
-    from alteraser.data.writing import check_table_free, write_frame
+    from alteraser.data.writing import make_table_ready, write_frame
     from alteraser.errors import SettingError
     from alteraser.models.checkpoint import load_model
 
@@ -65,7 +65,7 @@ def recommend(
         raise SettingError("Either --user ID or --users FILE is wanted, not both.")
     _check_k(k)
     if out is not None:
-        check_table_free(out, force=force)
+        make_table_ready(out, force=force)
     stored = load_model(model)
     asked = pl.Series([user]) if users is None else read_ids(users, "user_id")
     seen = None if exclude is None else _seen(stored, exclude, options)

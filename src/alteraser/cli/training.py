@@ -75,14 +75,14 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a model on the interactions and write it to a folder."""
-    from alteraser.data.writing import check_free
+    from alteraser.data.writing import make_ready
     from alteraser.models.checkpoint import MANIFEST, MODELS, StoredModel, save_model
     from alteraser.models.objective import Objective
     from alteraser.train.fit import fit
     from alteraser.train.named import named_trainer, recorded
 
     check_trainer_options(trainer, model, learning_rate=learning_rate, solve_h=solve_h or None)
-    check_free(out, force=force, marked_by=MANIFEST)
+    make_ready(out, force=force, marked_by=MANIFEST)
     rng = random_generator(seed, "train")
     objective = Objective(
         w0=w0, l2=l2, l2_scaling=l2_scaling, user_activity=user_activity, item_popularity=item_popularity

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import polars as pl
 
-from alteraser.errors import OutputExists, WriteError
+from alteraser.data.leftovers import Names, clean_up, own_names, remove
+from alteraser.errors import LeftBehind, OutputExists, WriteError
 
 PARQUET = (".parquet", ".pq")
 
@@ -30,7 +29,7 @@ def staged_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) 
     So several outputs appear together or not at all.
     """
     path = Path(path)
-    check_table_free(path, force=force)
+    make_table_ready(path, force=force)
     with atomic_file(path, force=force) as temporary:
         if path.suffix.lower() == ".csv":
             frame.write_csv(temporary)
@@ -39,22 +38,30 @@ def staged_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) 
         yield
 
 
-def check_table_free(path: Path, *, force: bool) -> None:
-    """Raise unless a table can be put at `path`, in the format its ending names."""
+def make_table_ready(path: Path, *, force: bool) -> None:
+    """Raise unless a table can be put at `path`, in the format its ending names; `make_ready` says the rest."""
     ending = path.suffix.lower()
     if ending not in (".csv", *PARQUET):
         raise WriteError(
             f"{path} ends in {ending or 'nothing'}; .csv or .parquet is wanted, so that the format is known."
         )
-    check_free(path, force=force)
+    make_ready(path, force=force)
 
 
-def check_free(path: Path, *, force: bool, marked_by: str | None = None) -> None:
-    """Raise unless a file can be put at `path`: asked before long work, not only after it.
+def make_ready(path: Path, *, force: bool, marked_by: str | None = None) -> None:
+    """Clean up what a killed run left at `path`, and raise unless something can be put there.
 
-    With `marked_by` it is a folder that is to be put there, and even `force` replaces only one that holds a file
-    of that name: a mistyped path must not cost a folder of something else.
+    Done before long work, not only after it. With `marked_by` it is a folder that is to be put there, and even
+    `force` replaces only one that holds a file of that name: a mistyped path must not cost a folder of something else.
     """
+    place = path.resolve()
+    if place.parent.is_dir():
+        with _writing(path):
+            clean_up(place)
+    _check_free(path, force=force, marked_by=marked_by)
+
+
+def _check_free(path: Path, *, force: bool, marked_by: str | None) -> None:
     folder = marked_by is not None
     if not path.parent.is_dir():
         raise WriteError(f"{path} cannot be written: the folder {path.parent} is not there. Create it first.")
@@ -78,20 +85,22 @@ def check_free(path: Path, *, force: bool, marked_by: str | None = None) -> None
 
 @contextmanager
 def atomic_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
-    """A path to write to, which becomes `path` when the block ends well and vanishes when it does not."""
+    """A path to write to, which becomes `path` when the block ends well and vanishes when it does not.
+
+    If the process is killed, what it had written is removed by the next run that writes to `path`.
+    """
     path = Path(path)
-    check_free(path, force=force)
-    temporary = _sibling(path)
-    try:
-        with _writing(path):
-            yield temporary
-            _flush(temporary)
+    make_ready(path, force=force)
+    with _writing(path), own_names(path.resolve()) as names:
+        try:
+            yield names.new
+            _flush(names.new)
             if not force:
-                check_free(path, force=False)
-            temporary.replace(path.resolve())
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+                _check_free(path, force=False, marked_by=None)
+            names.new.replace(path.resolve())
+        finally:
+            with suppress(OSError):
+                remove(names.new)
 
 
 @contextmanager
@@ -99,42 +108,59 @@ def atomic_folder(path: str | Path, *, marked_by: str, force: bool = False) -> I
     """A new folder to write into, which becomes `path` when the block ends well and vanishes otherwise.
 
     With `force` an old folder that holds a file called `marked_by` is replaced as a whole; it comes back if the
-    last step fails. An empty folder counts as free.
+    last step fails, and `LeftBehind` is raised if it cannot be removed afterwards. An empty folder counts as free.
+
+    If the process is killed, the next run that writes to `path` removes what it left: the new folder if that was not
+    yet in place, else the old one. Killed just between the two, it leaves `path` empty, and the next run first puts
+    the old folder back: whoever was killed has replaced nothing, and nothing is lost.
     """
     path = Path(path)
-    check_free(path, force=force, marked_by=marked_by)
-    temporary, old = _sibling(path), _sibling(path)
-    try:
-        with _writing(path):
-            temporary.mkdir()
-            yield temporary
-            for file in temporary.rglob("*"):
+    make_ready(path, force=force, marked_by=marked_by)
+    place = path.resolve()
+    with _writing(path), own_names(place) as names:
+        try:
+            names.new.mkdir()
+            yield names.new
+            for file in names.new.rglob("*"):
                 if file.is_file():
                     _flush(file)
-            check_free(path, force=force, marked_by=marked_by)
-            _swap(temporary, path.resolve(), old)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        # If the new folder did not take its place the old one must never be the thing that is cleaned away.
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
+            _check_free(path, force=force, marked_by=marked_by)
+            _swap(names, place)
+        finally:
+            _tidy(names, place)
 
 
-def _swap(new: Path, place: Path, old: Path) -> None:
+def _swap(names: Names, place: Path) -> None:
+    """Put the new folder in its place and the old one aside, or leave the old one where it is."""
     try:
         if place.exists():
-            place.rename(old)
-        new.rename(place)
+            place.rename(names.old)
+        names.new.rename(place)
     except BaseException:
-        if old.exists() and not place.exists():
-            old.rename(place)
+        if names.old.exists() and not place.exists():
+            names.old.rename(place)
         raise
 
 
-def _sibling(path: Path) -> Path:
-    """A free name in the folder where the path really lies, so that renaming never crosses a disk."""
-    place = path.resolve()
-    return place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
+def _tidy(names: Names, place: Path) -> None:
+    """Remove what is no longer needed, and raise if the old folder stays: it may hold what was to be forgotten."""
+    if names.old.exists() and not place.exists():
+        raise WriteError(
+            f"{place} could not be written, and the old folder, which was set aside, not be put back: it lies at "
+            f"{names.old}. Move it back by hand, or run this again, which does it first."
+        )
+    try:
+        try:
+            remove(names.old)
+        finally:
+            remove(names.old)  # once more, if an interruption broke it off
+    except OSError as error:
+        raise LeftBehind(
+            f"The new folder is in place at {place}, but the old one could not be removed: {_reason(error)}. It lies, "
+            f"whole or in part, at {names.old}. Remove it by hand, as it may hold what was to be forgotten."
+        ) from None
+    with suppress(OSError):
+        remove(names.new)
 
 
 @contextmanager
