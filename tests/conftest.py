@@ -80,10 +80,12 @@ def _missing_and_l2(
     of_user, of_item = positive.sum(1), positive.sum(0)
     a = (of_user / objective.mean_user_count) ** objective.user_activity
     b = (of_item / objective.mean_item_count) ** objective.item_popularity
+    c_users = objective.w0 * data.n_items if objective.c_users is None else objective.c_users
+    c_items = objective.w0 * data.n_users if objective.c_items is None else objective.c_items
     return (
         objective.w0 * np.outer(a, b),
-        objective.l2 * (of_user + objective.w0 * data.n_items) ** objective.l2_scaling,
-        objective.l2 * (of_item + objective.w0 * data.n_users) ** objective.l2_scaling,
+        objective.l2 * (of_user + c_users) ** objective.l2_scaling,
+        objective.l2 * (of_item + c_items) ** objective.l2_scaling,
     )
 
 

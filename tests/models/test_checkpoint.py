@@ -20,11 +20,12 @@ import torch
 
 from alteraser.data.files import read_interactions, write_interactions
 from alteraser.data.frames import interactions
-from alteraser.data.interactions import Interactions
+from alteraser.data.interactions import Interactions, Side
 from alteraser.data.reading import Reading
 from alteraser.data.requests import Requests
 from alteraser.errors import MismatchError, ModelFileError, OutputExists, WriteError
 from alteraser.models.checkpoint import Batch, StoredModel, load_model, save_model
+from alteraser.models.enmf import ENMF
 from alteraser.models.objective import Objective
 from alteraser.unlearn.alteraser import AltEraser
 
@@ -69,7 +70,9 @@ def resign(folder: Path, change: Callable[[dict[str, Any]], None] = lambda _: No
 def test_what_was_written_comes_back(
     enmf: bool, dtype: torch.dtype, seed: int, data: Interactions, small_model: Any, tmp_path: Path
 ) -> None:
-    objective = Objective(w0=0.25, l2=1e-5, l2_scaling=0.5, item_popularity=0.1, mean_item_count=5.5)
+    objective = Objective(
+        w0=0.25, l2=1e-5, l2_scaling=0.5, item_popularity=0.1, mean_item_count=5.5, c_users=seed or None
+    )
     model = small_model(data, dim=7, enmf=enmf, dtype=dtype, objective=objective, seed=seed)
     stored = StoredModel.of(model, data, reading=READING, erased=ERASED, training=TRAINING if enmf else None)
     save_model(stored, tmp_path / "model")
@@ -316,6 +319,32 @@ def test_the_manifest_holds_no_id(small_model: Any, tmp_path: Path) -> None:
     )
     assert b"secret" not in (tmp_path / "model" / "manifest.json").read_bytes()
     assert load_model(tmp_path / "model").erased == erased
+
+
+def test_a_folder_that_is_silent_on_the_constants_of_the_penalty_reads_as_before(folder: Path) -> None:
+    def forget_them(manifest: dict[str, Any]) -> None:
+        del manifest["settings"]["c_users"], manifest["settings"]["c_items"]
+
+    resign(folder, forget_them)
+    model = load_model(folder).model
+    assert (model.objective.c_users, model.objective.c_items) == (None, None)
+    w0, l2 = model.objective.w0, model.objective.l2
+    np.testing.assert_allclose(model.row_weights(Side.USERS, np.array([2]))[1], l2 * (2 + w0 * model.n_items))
+
+
+def test_no_number_in_the_manifest_tells_how_many_interactions_there_were(
+    random_data: Any, tmp_path: Path
+) -> None:
+    """What there was at training less what is there now is what was forgotten."""
+    data = random_data(97, 83)
+    model = ENMF.sized_for(data, dim=2, rng=np.random.default_rng(0))
+    save_model(StoredModel.of(model, data), tmp_path / "model")
+    n_pairs = data.by(Side.USERS).n_entries
+    settings = json.loads((tmp_path / "model" / "manifest.json").read_text())["settings"]
+    for name in ("mean_user_count", "mean_item_count", "c_users", "c_items"):
+        assert settings[name] == float(f"{settings[name]:.1e}")
+        for n_rows in (97, 83):
+            assert round(settings[name] * n_rows) != n_pairs
 
 
 def test_a_wholly_forgotten_id_is_nowhere_in_the_folder(small_model: Any, tmp_path: Path) -> None:

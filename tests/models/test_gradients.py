@@ -21,6 +21,7 @@ WEIGHTINGS = {
     "popularity": {"item_popularity": 0.5},
     "activity": {"user_activity": 0.7},
     "both": {"user_activity": 0.4, "item_popularity": 1.3},
+    "constants": {"c_users": 1.5, "c_items": 0.25},
 }
 MEANS = {"mean_user_count": 3.5, "mean_item_count": 4.5}
 

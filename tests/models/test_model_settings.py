@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,10 @@ DataFactory = Callable[..., Interactions]
         {"item_popularity": float("inf")},
         {"mean_user_count": 0},
         {"mean_item_count": 0.0},
+        {"mean_item_count": None},
+        {"c_users": -1.0},
+        {"c_items": float("nan")},
+        {"c_items": "3"},
     ],
     ids=repr,
 )
@@ -99,11 +104,12 @@ def test_weights_of_a_case_worked_by_hand(build: DataFactory) -> None:
     objective = Objective(w0=0.5, l2=2.0, l2_scaling=1.0, user_activity=0.5, item_popularity=1.0).scaled_to(
         data
     )
-    # Five pairs, two users and four items that have any.
-    assert (objective.mean_user_count, objective.mean_item_count) == (2.5, 1.25)
+    # Five pairs, two users and four items that have any: 2.5 and 1.25, of which two digits are kept.
+    assert (objective.mean_user_count, objective.mean_item_count) == (2.5, 1.2)
+    assert (objective.c_users, objective.c_items) == (2.0, 1.5)
     weights = objective.weigh(data)
     np.testing.assert_allclose(weights.missing[Side.USERS], 0.5 * np.sqrt([4 / 2.5, 1 / 2.5, 0]))
-    np.testing.assert_allclose(weights.missing[Side.ITEMS], [2 / 1.25, 1 / 1.25, 1 / 1.25, 1 / 1.25])
+    np.testing.assert_allclose(weights.missing[Side.ITEMS], [2 / 1.2, 1 / 1.2, 1 / 1.2, 1 / 1.2])
     np.testing.assert_allclose(weights.l2[Side.USERS], 2 * np.array([4 + 2, 1 + 2, 0 + 2]))
     np.testing.assert_allclose(weights.l2[Side.ITEMS], 2 * np.array([2 + 1.5, 1 + 1.5, 1 + 1.5, 1 + 1.5]))
 
@@ -114,6 +120,53 @@ def test_mean_counts_are_of_pairs_however_often_they_came() -> None:
     objective = Objective().scaled_to(data)
     assert (objective.mean_user_count, objective.mean_item_count) == (1.5, 1.5)
     assert objective == Objective().scaled_to(interactions(data.to_frame().unique()))
+
+
+def test_constants_keep_two_digits_of_the_data_they_come_from(random_data: DataFactory) -> None:
+    data = random_data(97, 83)
+    objective = Objective(w0=0.37).scaled_to(data)
+    n_pairs = data.by(Side.USERS).n_entries
+    constants = objective.mean_user_count, objective.mean_item_count, objective.c_users, objective.c_items
+    for kept, exact in zip(constants, (n_pairs / 97, n_pairs / 83, 0.37 * 83, 0.37 * 97), strict=True):
+        assert kept is not None
+        assert kept == float(f"{exact:.1e}") != exact
+        assert kept == pytest.approx(exact, rel=0.05)
+    # With the number of rows they do not tell the number of interactions.
+    assert round(objective.mean_user_count * 97) != n_pairs != round(objective.mean_item_count * 83)
+
+
+def test_the_penalty_has_constants_of_its_own(build: DataFactory) -> None:
+    data = build(np.array([[1, 1, 0], [1, 0, 0]], dtype=bool))
+    weights = Objective(l2=2.0, l2_scaling=2.0, c_users=0.5, c_items=0.0).weigh(data)
+    np.testing.assert_allclose(weights.l2[Side.USERS], 2 * np.array([2.5, 1.5]) ** 2)
+    np.testing.assert_allclose(weights.l2[Side.ITEMS], 2 * np.array([2.0, 1.0, 0.0]) ** 2)
+    # Without them they are w0 times the rows of the other side, whatever data is at hand.
+    weights = Objective(l2=2.0, w0=0.37).weigh(data)
+    np.testing.assert_allclose(weights.l2[Side.USERS], 2 * (np.array([2, 1]) + 0.37 * 3))
+    np.testing.assert_allclose(weights.l2[Side.ITEMS], 2 * (np.array([2, 1, 0]) + 0.37 * 2))
+
+
+def test_constants_of_the_penalty_follow_w0_until_there_is_data(random_data: DataFactory) -> None:
+    data = random_data(20, 10)
+    objective = replace(Objective(w0=0.5), w0=0.1).scaled_to(data)
+    assert (objective.c_users, objective.c_items) == (1.0, 2.0)
+    assert objective.scaled_to(random_data(40, 30)).c_users == 1.0
+    given = Objective(w0=0.1, c_users=0.0).scaled_to(data)
+    assert (given.c_users, given.c_items) == (0.0, 2.0)
+
+
+@pytest.mark.parametrize("kind", [MF, ENMF])
+def test_who_stays_keeps_the_penalty_when_rows_come_and_go(kind: Any, build: DataFactory) -> None:
+    """Only rows whose own counts change get another λ: the others' problems do not know how many rows there are."""
+    matrix = np.ones((5, 4), dtype=bool)
+    matrix[4, 1:] = False
+    model = kind.sized_for(build(matrix), dim=2, rng=np.random.default_rng(0))
+    before = model.weigh(build(matrix))
+    after = model.objective.weigh(build(matrix[:4]))
+    np.testing.assert_array_equal(after.l2[Side.USERS], before.l2[Side.USERS][:4])
+    np.testing.assert_array_equal(after.l2[Side.ITEMS][1:], before.l2[Side.ITEMS][1:])
+    counts = np.array([4, 1])
+    np.testing.assert_array_equal(model.row_weights(Side.USERS, counts)[1], before.l2[Side.USERS][[0, 4]])
 
 
 def test_means_stay_and_counts_follow_after_a_deletion(build: DataFactory) -> None:

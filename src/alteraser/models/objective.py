@@ -29,7 +29,10 @@ class Objective:
     """Settings of L. Weights follow the counts of the data at hand, so that nothing forgotten survives in them.
 
     a_u = (|R_u| / mean_user_count)^user_activity, b_v = (|R_v| / mean_item_count)^item_popularity: with exponents 0
-    all missing entries weigh w0. λ_u = l2·(|R_u| + w0·n_items)^l2_scaling, λ_v alike: 0 is plain L2.
+    all missing entries weigh w0. λ_u = l2·(|R_u| + c_users)^l2_scaling, λ_v alike: 0 is plain L2.
+
+    The mean counts and c_users, c_items are constants of the training data, which `scaled_to` sets. A c that is None is
+    w0 times the rows of the other table.
     """
 
     w0: float = 0.3
@@ -39,10 +42,14 @@ class Objective:
     item_popularity: float = 0.0
     mean_user_count: float = 1.0
     mean_item_count: float = 1.0
+    c_users: float | None = None
+    c_items: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if value is None and field.name in ("c_users", "c_items"):
+                continue
             if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
                 raise SettingError(f"{field.name} is {value!r}; a finite number from 0 up is wanted.")
         if self.l2 == 0:
@@ -55,12 +62,18 @@ class Objective:
             )
 
     def scaled_to(self, data: Interactions) -> Self:
-        """The same settings with the mean counts of `data`; they stay constants when data is later deleted."""
-        entries = data.by(Side.USERS).n_entries
+        """The same settings with the constants of `data`, which stay when data is later deleted.
+
+        They keep two digits: with more of them a model would tell, once something was forgotten, how much that was.
+        A c_users or c_items that is given stays as it is; to have it follow another w0 or other data, set it to None.
+        """
+        by_user, by_item = data.by(Side.USERS), data.by(Side.ITEMS)
         return replace(
             self,
-            mean_user_count=entries / len(data.by(Side.USERS).occupied),
-            mean_item_count=entries / len(data.by(Side.ITEMS).occupied),
+            mean_user_count=_two_digits(by_user.n_entries / len(by_user.occupied)),
+            mean_item_count=_two_digits(by_item.n_entries / len(by_item.occupied)),
+            c_users=_two_digits(self.w0 * data.n_items) if self.c_users is None else self.c_users,
+            c_items=_two_digits(self.w0 * data.n_users) if self.c_items is None else self.c_items,
         )
 
     def weigh(self, data: Interactions) -> Weights:
@@ -77,11 +90,16 @@ class Objective:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Of rows with these counts, the weight in a missing entry (w0 stands with the users') and the penalty."""
         number = counts.astype(np.float64)
+        c = self.c_users if side is Side.USERS else self.c_items
         if side is Side.USERS:
             missing = self.w0 * (number / self.mean_user_count) ** self.user_activity
         else:
             missing = (number / self.mean_item_count) ** self.item_popularity
-        return missing, self.l2 * (number + self.w0 * n_others) ** self.l2_scaling
+        return missing, self.l2 * (number + (self.w0 * n_others if c is None else c)) ** self.l2_scaling
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _two_digits(number: float) -> float:
+    return float(f"{number:.2g}")
