@@ -42,6 +42,7 @@ from .models.checkpoint import Batch as Batch
 from .models.checkpoint import StoredModel as StoredModel
 from .models.checkpoint import load_model as load_model
 from .models.checkpoint import save_model as save_model
+from .models.compaction import compact as compact
 from .models.enmf import ENMF as ENMF
 from .models.mf import MF as MF
 from .models.objective import Objective as Objective

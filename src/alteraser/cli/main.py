@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from alteraser.cli import (
+    compacting,
     comparing,
     data,
     demo,
@@ -37,6 +38,7 @@ app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.add_typer(data.app, name="data")
 app.command("train", epilog=training.EXAMPLE)(training.train)
 app.command("forget", epilog=forgetting.EXAMPLE)(forgetting.forget)
+app.command("compact", epilog=compacting.EXAMPLE)(compacting.compact)
 app.command("recommend", epilog=recommending.RECOMMEND_EXAMPLE)(recommending.recommend)
 app.command("similar", epilog=recommending.SIMILAR_EXAMPLE)(recommending.similar)
 app.command("compare", epilog=comparing.EXAMPLE)(comparing.compare)

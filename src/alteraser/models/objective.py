@@ -90,12 +90,17 @@ class Objective:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Of rows with these counts, the weight in a missing entry (w0 stands with the users') and the penalty."""
         number = counts.astype(np.float64)
-        c = self.c_users if side is Side.USERS else self.c_items
+        c = self.penalty_constant(side, n_others)
         if side is Side.USERS:
             missing = self.w0 * (number / self.mean_user_count) ** self.user_activity
         else:
             missing = (number / self.mean_item_count) ** self.item_popularity
-        return missing, self.l2 * (number + (self.w0 * n_others if c is None else c)) ** self.l2_scaling
+        return missing, self.l2 * (number + c) ** self.l2_scaling
+
+    def penalty_constant(self, side: Side, n_others: int) -> float:
+        """What is added to a row's count in its penalty, where the other side has so many rows."""
+        c = self.c_users if side is Side.USERS else self.c_items
+        return self.w0 * n_others if c is None else c
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
