@@ -41,6 +41,10 @@ def train(
         TrainerName, typer.Option(help="als solves row after row; adamw follows gradients.")
     ] = "als",
     dim: Annotated[int, typer.Option(help="Length of a user's or item's vector.")] = 64,
+    precision: Annotated[
+        Literal["single", "double"],
+        typer.Option(help="The model's numbers, which forgetting keeps: single has 32 bits, double 64."),
+    ] = "single",
     w0: Annotated[float, typer.Option(help="Weight of a missing entry; a positive weighs 1.")] = 0.3,
     l2: Annotated[float, typer.Option(help="Strength of the penalty on vectors.")] = 0.01,
     l2_scaling: Annotated[
@@ -75,6 +79,8 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a model on the interactions and write it to a folder."""
+    import torch
+
     from alteraser.data.writing import make_ready
     from alteraser.models.checkpoint import MANIFEST, MODELS, StoredModel, save_model
     from alteraser.models.objective import Objective
@@ -90,7 +96,8 @@ def train(
     settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
     chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
-    untrained = MODELS[model].sized_for(interactions, dim=dim, objective=objective, rng=rng)
+    dtype = {"single": torch.float32, "double": torch.float64}[precision]
+    untrained = MODELS[model].sized_for(interactions, dim=dim, objective=objective, rng=rng, dtype=dtype)
     began = time.perf_counter()
     with progress("Training") as watch:
         training = fit(untrained, interactions, trainer=chosen, rng=rng, progress=watch)
