@@ -128,7 +128,7 @@ class StoredModel:
 
 
 def save_model(stored: StoredModel, path: str | Path, *, force: bool = False) -> None:
-    """Write the model's folder, whole or not at all."""
+    """Write the model's folder, whole or not at all; `LeftBehind` says that only the old one could not be removed."""
     with atomic_folder(path, marked_by=MANIFEST, force=force) as folder:
         # Written by Python, a full disk is an OSError, and the file may be read by whom the others may be read.
         (folder / PARAMETERS).write_bytes(safetensors.torch.save(_tensors(stored.model)))
