@@ -71,6 +71,17 @@ def test_it_ends_where_plain_passes_end_in_fewer(slow: Interactions) -> None:
     assert len(quick.losses) < 0.5 * len(plain.losses)
 
 
+@pytest.mark.parametrize("weight", [1.0, 0.0], ids=["a strong penalty", "weights of zero"])
+def test_at_a_fixed_point_passes_stay_there(weight: float, build: Any) -> None:
+    """Where the empty model is the minimum, passes no longer differ after the first few."""
+    matrix = np.random.default_rng(0).random((30, 20)) < 0.2
+    data = build(matrix, np.full(matrix.shape, weight))
+    model = MF.sized_for(data, dim=4, objective=Objective(l2=1.0), rng=np.random.default_rng(1))
+    trained = fit(model, data, trainer=ALS(max_passes=30, tolerance=0.0))
+    assert trained.losses[-1] == pytest.approx(weight * matrix.sum(), abs=1e-9)
+    torch.testing.assert_close(trained.model.items, torch.zeros_like(model.items))
+
+
 def test_a_window_of_one_is_refused() -> None:
     with pytest.raises(SettingError, match="window is 1"):
         Anderson(window=1)

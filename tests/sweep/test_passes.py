@@ -11,6 +11,7 @@ import torch
 
 from alteraser.data.interactions import Side
 from alteraser.errors import SettingError
+from alteraser.models.enmf import ENMF
 from alteraser.models.objective import Objective
 from alteraser.optim.damping import LevenbergMarquardt
 from alteraser.optim.first_order import Descent
@@ -189,3 +190,20 @@ def test_a_rule_out_of_range_is_refused(
     data = random_data()
     with pytest.raises(SettingError):
         repeat(Sweeper(ah_newton), small_model(data), data, max_passes=max_passes, tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    "acceleration", [None, Anderson(), JointNewton()], ids=["plain", "Anderson", "joint"]
+)
+def test_a_pass_that_raises_the_loss_is_taken_back_and_is_no_convergence(
+    acceleration: Any, random_data: Any
+) -> None:
+    """With next to no penalty single precision does not do: somewhere the loss rises by more than rounding."""
+    data = random_data(30, 20, density=0.3)
+    objective = Objective(l2=1e-7)
+    model = ENMF.sized_for(data, dim=50, objective=objective, rng=np.random.default_rng(0))
+    settings: Any = {"tolerance": 1e-5, "acceleration": acceleration}
+    passes = repeat(Sweeper(ah_newton), model, data, max_passes=200, **settings)
+    assert all(after <= before for before, after in pairwise(passes.losses))
+    assert passes.model.loss(data) == passes.losses[-1]
+    assert not passes.converged

@@ -70,7 +70,7 @@ class History:
         self.residuals, self.outputs = self.residuals[-1:], self.outputs[-1:]
 
     def guess(self) -> Tensor | None:
-        """Where the passes seem to be heading; None after fewer than two.
+        """Where the passes seem to be heading; None after fewer than two, and where they move no more.
 
         outputs_k − Σ γ_i Δoutputs_i with the γ that minimise ‖residual_k − Σ γ_i Δresidual_i‖.
         """
@@ -82,9 +82,9 @@ class History:
         products = (steps @ steps.T).double()
         # A touch on the diagonal: steps become nearly parallel close to the end.
         products += 1e-10 * products.diagonal().mean() * torch.eye(len(products), dtype=torch.float64)
-        gamma = torch.linalg.solve(products, (steps @ self.residuals[-1].flatten()).double())
-        if not torch.isfinite(gamma).all():
-            return None
+        gamma, failed = torch.linalg.solve_ex(products, (steps @ self.residuals[-1].flatten()).double())
+        if failed or not torch.isfinite(gamma).all():
+            return None  # at a fixed point passes no longer differ
         guess = self.outputs[-1].clone()
         for weight, a, b in zip(gamma.tolist(), self.outputs, self.outputs[1:], strict=False):
             guess -= weight * (b - a)

@@ -28,8 +28,13 @@ Progress = Callable[[int, int, float], None]
 
 
 def never() -> bool:
-    """Of who may take as long as it takes."""
+    """Never runs out of time."""
     return False
+
+
+def rounding(model: Factored) -> float:
+    """How much of the loss may be rounding errors of a model's tables."""
+    return max(16 * torch.finfo(model.table(model.sides[0]).dtype).eps, 1e-12)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,6 +138,7 @@ def repeat(
     *,
     max_passes: int,
     tolerance: float,
+    loss: float | None = None,
     loss_goal: float = -math.inf,
     gradient_goal: float = 0.0,
     out_of_time: OutOfTime = never,
@@ -142,10 +148,11 @@ def repeat(
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
 
     They also end where the loss is at most `loss_goal` or the norm of its gradient at most `gradient_goal`, and none
-    begins when it is `out_of_time`.
+    begins when it is `out_of_time`. A pass that would raise the loss is taken back and is the last; if it is by more
+    than rounding, they have not converged. `loss` is the model's, if it is known.
     """
     check_stopping_rule(max_passes, tolerance)
-    losses = [model.loss(data)]
+    losses = [model.loss(data) if loss is None else loss]
     # The step for Φ rescales the tables, so that those of two passes cannot be compared.
     advance: Advance[Model] = _Plain(sweeper, data)
     if acceleration is not None and not sweeper.solve_others:
@@ -153,11 +160,16 @@ def repeat(
     for done in range(1, max_passes + 1):
         if out_of_time():
             break
-        model, loss = advance(model, losses[-1])
-        losses.append(loss)
+        after, reached = advance(model, losses[-1])
+        fall = losses[-1] - reached
+        if fall >= 0:
+            model = after
+        losses.append(reached if fall >= 0 else losses[-1])
         if progress is not None:
             progress(done, max_passes, losses[-1])
-        if losses[-1] <= loss_goal or losses[-2] - losses[-1] < tolerance * losses[-2]:
+        if not fall >= -rounding(model) * losses[-2]:
+            return Passes(model, losses, converged=False)
+        if losses[-1] <= loss_goal or fall < tolerance * losses[-2]:
             return Passes(model, losses, converged=True)
         if gradient_goal > 0 and model.gradient_norm(data) <= gradient_goal:
             return Passes(model, losses, converged=True)
