@@ -153,17 +153,23 @@ def test_the_cost_is_what_it_says(
     everyone = len(np.unique(remain.users)) + len(np.unique(remain.items))
     forgetting = len(np.unique(full.users[mask])) + len(np.unique(full.items[mask]))
     unlearner = make()
-    if isinstance(unlearner, AltEraser) and unlearner.scope == "affected":
-        assert cost.rows_visited >= 1
-        assert heard == []
-        return
     if isinstance(unlearner, AltEraser):
-        assert cost.rows_visited == forgetting + (cost.passes - 1) * everyone
+        if unlearner.scope == "affected":
+            assert (
+                cost.passes
+                < cost.rows_visited
+                <= forgetting + (cost.passes - 1) * (full.n_users + full.n_items)
+            )
+        else:
+            assert cost.rows_visited == forgetting + (cost.passes - 1) * everyone
         assert len(heard) == cost.passes - 1
     else:
         assert cost.rows_visited == cost.passes * everyone
         assert len(heard) == cost.passes
-    assert [loss for *_, loss in heard] == cost.losses[-len(heard) :]
+    told = [loss for *_, loss in heard]
+    # The users who forget are solved once more after the last step of affected rows has been told.
+    assert told[:-1] == pytest.approx(cost.losses[-len(told) : -1], rel=1e-6)
+    assert told[-1] >= cost.losses[-1] * (1 - 1e-6)
 
 
 @pytest.mark.parametrize("make", ERASERS.values(), ids=list(ERASERS))

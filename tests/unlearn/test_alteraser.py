@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Requests
-from alteraser.errors import UnknownInteractions
+from alteraser.errors import SettingError, UnknownInteractions
 from alteraser.models.enmf import ENMF
 from alteraser.models.objective import Objective
 from alteraser.optim.newton import ah_newton, hf_newton
@@ -277,3 +279,66 @@ def test_a_converged_original_is_no_reason_to_stop_early(
     default, on = (AltEraser(tolerance=1e-12, training_gap=gap) for gap in (0.1, 0.0))
     first, second = (each.forget(original, full, requests) for each in (default, on))
     assert torch.equal(first.model.items, second.model.items)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"solver": hf_newton},
+        {"acceleration": None},
+        {"block_rows": 7},
+        {"executor": object()},
+        {"solve_others": True},
+        {"training_gap": 1.5},
+    ],
+    ids=lambda setting: next(iter(setting)),
+)
+def test_affected_rows_refuse_what_they_would_ignore(setting: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=next(iter(setting))):
+        AltEraser(scope="affected", **setting)
+
+
+def test_the_weight_that_a_repeated_pair_keeps_counts_for_affected_rows(small_model: Any) -> None:
+    """Of pairs with two events one is forgotten: the model goes where training with what is left goes."""
+    rng = np.random.default_rng(4)
+    users, items = np.nonzero(rng.random((25, 18)) < 0.4)
+    twice = rng.random(len(users)) < 0.5
+    users, items = np.append(users, users[twice]), np.append(items, items[twice])
+    times = np.append(np.zeros(len(twice)), np.ones(twice.sum())).astype(np.int64)
+    full = Interactions.from_columns(
+        pl.Series([f"u{u:02}" for u in users]),
+        pl.Series([f"i{i:02}" for i in items]),
+        pl.Series(1.0 + 3.0 * times),
+        pl.Series(times),
+        merge="sum",
+    )
+    original = converged(small_model(full, dim=2, objective=OBJECTIVE), full)
+    requests = Requests.of([{"user": f"u{user:02}", "from": 1} for user in range(8)])
+    outcome = AltEraser(scope="affected", tolerance=1e-6).forget(original, full, requests)
+    best = converged(outcome.model, outcome.remain)
+    assert outcome.cost.loss_before > 1.001 * best.loss(outcome.remain)
+    np.testing.assert_allclose(scores(outcome.model), scores(best), rtol=0, atol=1e-2)
+    assert outcome.cost.loss_after - best.loss(outcome.remain) < 1e-4 * outcome.cost.loss_before
+
+
+@pytest.mark.parametrize("gap", [0.0, 1.0])
+def test_what_the_original_was_short_of_counts_as_much_as_is_asked(
+    gap: float, full: Interactions, pair_requests: Any, half_trained: Any
+) -> None:
+    """With 0 affected rows go to the optimum; with 1 they stay about as far from it as the original was."""
+    eraser = AltEraser(scope="affected", training_gap=gap, tolerance=1e-4, max_passes=100)
+    outcome = eraser.forget(half_trained, full, pair_requests(full, np.arange(len(full)) == 11))
+    assert outcome.converged or gap
+    own, left = half_trained.gradient_norm(full), outcome.cost.gradient_after
+    assert left == pytest.approx(gap * own, abs=(0.05 + gap / 2) * own)
+
+
+def test_the_losses_of_affected_rows_are_those_of_its_steps(
+    full: Interactions, original: Any, chosen: Any, pair_requests: Any
+) -> None:
+    cost = (
+        AltEraser(scope="affected", tolerance=1e-6).forget(original, full, pair_requests(full, chosen)).cost
+    )
+    assert cost.passes == len(cost.losses) > 2
+    assert all(after < before for before, after in pairwise([cost.loss_before, *cost.losses]))
+    assert cost.losses[-1] == cost.loss_after

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -34,9 +36,24 @@ def full(random_data: Any) -> Interactions:
     return data
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["mf", "enmf"])
+KINDS = [(enmf, dtype) for enmf in (False, True) for dtype in (torch.float64, torch.float32)]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=["mf", "mf single", "enmf", "enmf single"])
 def original(request: pytest.FixtureRequest, full: Interactions, small_model: Any) -> Any:
-    return fit(small_model(full, dim=4, objective=OBJECTIVE, enmf=request.param), full, trainer=EXACT).model
+    """At its optimum, to the last digit that its numbers have."""
+    enmf, dtype = request.param
+    model = fit(small_model(full, dim=4, objective=OBJECTIVE, enmf=enmf), full, trainer=EXACT).model
+    return model.with_parameters({name: value.to(dtype) for name, value in model.parameters().items()})
+
+
+def in_double(model: Any) -> Any:
+    return model.with_parameters({name: value.double() for name, value in model.parameters().items()})
+
+
+def lowest(model: Any, remain: Interactions) -> float:
+    """The loss where training in double precision ends from here."""
+    return float(fit(in_double(model), remain, trainer=EXACT).model.loss(remain))
 
 
 def half_of(data: Interactions, user: int) -> Requests:
@@ -54,10 +71,12 @@ def test_requests_one_after_another_end_where_one_batch_ends(full: Interactions,
     together.forget(sum((half_of(full, user) for user in users), Requests.of([])))
     remain = together.remain
     assert one_by_one.remain.digest() == remain.digest()
-    lowest = fit(together.model, remain, trainer=EXACT).model
-    opened = original.loss(remain) - lowest.loss(remain)
+    best = lowest(together.model, remain)
+    opened = original.loss(remain) - best
     for eraser in (one_by_one, together):
-        assert eraser.model.loss(remain) - lowest.loss(remain) < 1e-2 * opened
+        # Each of twenty requests may leave a thousandth of what it opened alone, told to within some times; together
+        # they opened less, and what is left adds up.
+        assert eraser.model.loss(remain) - best < 1e-2 * opened
         eraser.clean_up()
     everyone = np.arange(full.n_users)
     torch.testing.assert_close(
@@ -77,13 +96,15 @@ def test_drift_is_told_truly_and_cleaned_up(full: Interactions, original: Any) -
     for user in range(40):
         eraser.forget(half_of(full, user))
     drift, model, remain = eraser.drift(), eraser.model, eraser.remain
-    assert drift.gradient_norm == pytest.approx(model.gradient_norm(remain), rel=1e-6)
-    lowest = fit(model, remain, trainer=EXACT).model.loss(remain)
-    gap = model.loss(remain) - lowest
-    assert gap / 4 < drift.loss_gap < gap * 4
+    exact = 1e-6 if model.dtype is torch.float64 else 1e-2  # forty requests' rounding errors, added up
+    assert drift.gradient_norm == pytest.approx(in_double(model).gradient_norm(remain), rel=exact)
+    best = lowest(model, remain)
+    gap = model.loss(remain) - best
+    # The norm is exact; what it is worth was seen in the rows of each request, one by one.
+    assert gap / 2 < drift.loss_gap < gap * 2
     after = eraser.clean_up()
-    assert eraser.model.loss(remain) - lowest < 0.1 * gap
-    assert after.gradient_norm == pytest.approx(eraser.model.gradient_norm(remain), rel=1e-6)
+    assert eraser.model.loss(remain) - best < 0.1 * gap
+    assert after.gradient_norm == pytest.approx(in_double(eraser.model).gradient_norm(remain), rel=exact)
     assert after.loss_gap < drift.loss_gap
 
 
@@ -160,3 +181,185 @@ def test_the_session_does_what_the_scope_does(weighted: bool, random_data: Any, 
     torch.testing.assert_close(eraser.model.users, outcome.model.users)
     torch.testing.assert_close(eraser.model.items, outcome.model.items)
     assert outcome.cost.loss_after < outcome.cost.loss_before
+
+
+@pytest.mark.parametrize("scope", ["affected", "session"])
+def test_the_default_tolerance_is_kept(scope: str, full: Interactions, original: Any) -> None:
+    """0.2 % of the gap that a batch opened, or 5 % in a session, told to within some times."""
+    requested = half_of(full, 5) + half_of(full, 9) + half_of(full, 30)
+    if scope == "session":
+        eraser = Eraser(original, full)
+        assert eraser.forget(requested).converged
+        model, remain, share = eraser.model, eraser.remain, 0.05
+    else:
+        outcome = AltEraser(scope="affected").forget(original, full, requested)
+        assert outcome.converged
+        model, remain, share = outcome.model, outcome.remain, 0.002
+    best = lowest(model, remain)
+    assert model.loss(remain) - best < 2 * share * (original.loss(remain) - best)
+
+
+def test_users_who_forget_are_solved_last(full: Interactions, original: Any) -> None:
+    """After steps of many rows their own are at their minimum, to rounding, given the items as they then are."""
+    users = np.array([5, 9, 30, 44])
+    requested = sum((half_of(full, user) for user in users), Requests.of([]))
+    outcome = AltEraser(scope="affected", tolerance=1e-4).forget(original, full, requested)
+    assert outcome.cost.passes > 2
+    model = in_double(outcome.model)
+    residual = model.row_problems(Side.USERS, outcome.remain).residual(model.users)
+    others = np.setdiff1d(np.arange(full.n_users), users)
+    rounding = 1e-9 if original.dtype is torch.float64 else 1e-5
+    assert residual[users].abs().max() < rounding
+    assert residual[others].abs().max() > 10 * rounding
+
+
+@pytest.fixture(scope="module")
+def private(build: Any) -> Interactions:
+    """User 5 alone has items 36 to 39, and no others."""
+    rng = np.random.default_rng(0)
+    matrix = rng.random((60, 40)) < 0.2
+    matrix[5], matrix[:, 36:] = False, False
+    matrix[5, 36:] = True
+    data: Interactions = build(matrix)
+    return data
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_what_a_user_with_private_items_leaves_is_seen(
+    dtype: torch.dtype, private: Interactions, small_model: Any
+) -> None:
+    """All rows of the request become zero; the others feel it through the missing entries alone."""
+    start = small_model(private, dim=8, objective=Objective(w0=0.3, l2=0.2, l2_scaling=0.0))
+    original = fit(start, private, trainer=EXACT).model
+    original = original.with_parameters(
+        {name: value.to(dtype) for name, value in original.parameters().items()}
+    )
+    account = Requests.of([{"user": "u5"}])
+    hasty = Eraser(original, private, budget_seconds=1e-9, drift_limit=np.inf)
+    erased = hasty.forget(account)
+    assert not erased.converged
+    best = lowest(hasty.model, hasty.remain)
+    gap = hasty.model.loss(hasty.remain) - best
+    assert gap / 2 < erased.drift.loss_gap < 2 * gap
+    eraser = Eraser(original, private)
+    assert eraser.forget(account).converged
+    zeroed = original.without_empty_rows(eraser.remain)
+    left = eraser.model.loss(eraser.remain) - best
+    assert left < 0.05 * (original.loss(eraser.remain) - best)
+    assert left < 0.3 * (zeroed.loss(eraser.remain) - best)
+    # A request that leaves nothing at all does not make what others left forgotten.
+    before = hasty.drift().loss_gap
+    hasty.forget(Requests.of([{"user": "nobody"}]), missing="ignore")
+    assert hasty.drift().loss_gap == before
+
+
+@pytest.mark.parametrize("request_", [{"user": "u7"}, {"item": "i3"}], ids=["account", "item"])
+def test_what_emptying_a_row_is_worth_is_part_of_the_gap(
+    request_: dict[str, str], random_data: Any, small_model: Any
+) -> None:
+    """A whole account or item visits a few rows, not all of them again and again, and does not leave the rest."""
+    data = random_data(400, 200, seed=3, density=0.03)
+    original = fit(small_model(data, dim=4, objective=OBJECTIVE), data, trainer=EXACT).model
+    eraser = Eraser(original, data)
+    erased = eraser.forget(Requests.of([request_]))
+    assert erased.converged
+    assert erased.rows_visited < 100
+    remain = eraser.remain
+    best = lowest(eraser.model, remain)
+    left = eraser.model.loss(remain) - best
+    assert left < 0.05 * (original.loss(remain) - best)
+    assert left < 0.3 * (original.without_empty_rows(remain).loss(remain) - best)
+
+
+def test_when_all_users_are_alike_one_who_forgets_gets_a_dimension(build: Any, small_model: Any) -> None:
+    """One dimension holds all there is; whoever is no longer like the others needs another, where gradients are zero.
+
+    It is compared with training from scratch, which finds it.
+    """
+    matrix = np.zeros((200, 20), dtype=np.bool_)
+    matrix[:, :15] = True
+    data = build(matrix)
+    objective = Objective(w0=0.3, l2=0.5, l2_scaling=0.0)
+    original = fit(small_model(data, dim=4, objective=objective), data, trainer=EXACT).model
+    requested = Requests.of([{"user": "u3", "items": [f"i{row}" for row in range(7)]}])
+    before = original.users.clone()
+    eraser = Eraser(original, data)
+    assert eraser.forget(requested).converged
+    remain = eraser.remain
+    best = min(
+        fit(small_model(remain, dim=4, objective=objective, seed=seed), remain, trainer=EXACT).model.loss(
+            remain
+        )
+        for seed in range(3)
+    )
+    opened = original.loss(remain) - best
+    assert eraser.model.loss(remain) - best < 0.06 * opened
+    for unlearner in (AltEraser(scope="affected"), AltEraser(scope="all")):
+        outcome = unlearner.forget(original, data, requested)
+        assert outcome.converged
+        assert outcome.cost.loss_after - best < 0.005 * opened
+        assert torch.equal(original.users, before)
+
+
+def test_a_clean_up_keeps_to_the_budget(full: Interactions, original: Any) -> None:
+    eraser = Eraser(original, full, budget_seconds=1e-9, drift_limit=1e-12)
+    erased = eraser.forget(half_of(full, 3))
+    assert not erased.cleaned_up
+    assert not erased.converged
+    assert erased.rows_visited == 1
+    assert eraser.clean_up().loss_gap < 0.1 * erased.drift.loss_gap  # unless it is asked for
+
+
+def test_from_the_beginning_the_way_to_the_optimum_is_drift_if_it_is_to_count(
+    full: Interactions, small_model: Any
+) -> None:
+    start = small_model(full, dim=4, objective=OBJECTIVE)
+    short = fit(start, full, trainer=ALS(max_passes=4, tolerance=0.0, acceleration=None)).model
+    assert Eraser(short, full).drift().loss_gap == 0
+    gap = short.loss(full) - lowest(short, full)
+    eraser = Eraser(short, full, training_gap=0.0)
+    # Passes leave what rows can only do together; before any step it is told from the rows one by one.
+    assert gap / 20 < eraser.drift().loss_gap < gap
+    eraser.clean_up()
+    assert eraser.model.loss(full) - lowest(short, full) < 0.1 * gap
+
+
+def test_nothing_forgotten_is_left_in_memory(small_model: Any) -> None:
+    """No array of a session holds the weights and times that only forgotten events had, nor who was touched."""
+    matrix = np.random.default_rng(5).random((40, 30)) < 0.3
+    matrix[7, 25:] = True
+    users, items = np.nonzero(matrix)
+    of_seven = users == 7
+    weights = np.where(of_seven, 3.140625, 1.0)
+    times = np.where(of_seven, 987_654_321, 5)
+    data = Interactions.from_columns(
+        pl.Series([f"u{u:02}" for u in users]),
+        pl.Series([f"i{i:02}" for i in items]),
+        pl.Series(weights),
+        pl.Series(times),
+        merge="max",
+    )
+    eraser = Eraser(fit(small_model(data, dim=3, objective=OBJECTIVE), data).model, data)
+    assert {3.140625, 987_654_321} <= held_by(eraser)
+    eraser.forget(Requests.of([{"user": "u07"}]))
+    assert not {3.140625, 987_654_321} & held_by(eraser)
+    for half in eraser._rows._halves.values():
+        assert not half.owners.any()
+        assert not half.new.any()
+        assert (half.slots == -1).all()
+        assert (half.place == -1).all()
+
+
+def held_by(eraser: Eraser[Any]) -> set[float]:
+    """Every number in every array that can be reached from a session."""
+    numbers: set[float] = set()
+    seen, todo = set(), [eraser]
+    while todo:
+        each = todo.pop()
+        if id(each) in seen or isinstance(each, type | ModuleType | FunctionType):
+            continue
+        seen.add(id(each))
+        if isinstance(each, np.ndarray):
+            numbers.update(np.unique(each).tolist())
+        todo += gc.get_referents(each)
+    return numbers

@@ -83,8 +83,8 @@ def spread_changes(
     """Adds to the residuals of the neighbours what rows bring that are seen as `seen` and become `seen + change`.
 
     A neighbour gains slope·change − bend·seen. Of each worker and row, `sums` has Σ bend·y_c, Σ m_c·bend·y_c and
-    Σ m_c·slope·y_c, padded to whole tiles; `totals` has Σ lift'·(y_c·change)², and by how much the squared norms of the
-    residuals grew. A worker has a range of columns to itself, so that adding does not race.
+    Σ m_c·slope·y_c, padded to whole tiles; `totals` has Σ lift'·(y_c·change)², by how much the squared norms of the
+    residuals grew, and Σ slope·(y_c·change). A worker has a range of columns to itself, so that adding does not race.
     """
     n_workers = sums.shape[0]
     d = other.shape[1]
@@ -94,7 +94,7 @@ def spread_changes(
     for worker in prange(n_workers):
         low, high = worker * share, min((worker + 1) * share, len(other))
         gathered, factors = np.zeros(CHUNK * stride, other.dtype), np.zeros(CHUNK * stride, other.dtype)
-        curvature, growth = 0.0, 0.0
+        curvature, growth, along = 0.0, 0.0, 0.0
         for k in range(len(rows)):
             first = starts[rows[k]]
             held = columns[first : first + counts[rows[k]]]
@@ -120,6 +120,7 @@ def spread_changes(
                     factors[start], factors[start + np.uintp(1)] = bend, missing * bend
                     factors[start + np.uintp(2)] = missing * slope
                     curvature += after * moved * moved
+                    along += slope * moved
                     residual, grown = residuals[slots[column]], kind(0)
                     for j in range(np.uintp(0), np.uintp(d)):
                         gain = slope * change[k, j] - bend * seen[k, j]
@@ -128,7 +129,7 @@ def spread_changes(
                     growth += grown
                 for j in range(0, d, TILE_COLUMNS):
                     add_tile(sums[worker, k], j, factors, 0, gathered, j, stride, n)
-        totals[worker, 0], totals[worker, 1] = curvature, growth
+        totals[worker, 0], totals[worker, 1], totals[worker, 2] = curvature, growth, along
 
 
 @threaded
@@ -156,8 +157,9 @@ def move_rows(
 
     `spread` is what `spread_changes` summed; `gram` is Ĝ, `drift` and `new_drift` what was added to it since debts and
     since what is new were written down. Of each worker, `sums` gains the changes of Σ m y yᵀ, Σ m² y yᵀ, Σ m y debtᵀ,
-    Σ m y newᵀ, and of Σ m y newᵀ of the other side; `totals` has by how much the loss falls, but for the entries'
-    curvature, and by how much the squared norms of debts and of what is new grow.
+    Σ m y newᵀ, and of Σ m y newᵀ of the other side; `totals` has by how much the loss falls, debts and the entries'
+    curvature apart, by how much the squared norms of debts and of what is new grow, and what missing entries and
+    penalties add to the whole loss: their sum over the rows, and that of its absolute values.
     """
     d = table.shape[1]
     stride = padded(d)
@@ -182,7 +184,7 @@ def move_rows(
             np.empty(d, kind),
         )
         own_by_gram, own_by_drift = np.zeros(d, kind), np.zeros(d, kind)
-        fall, growth, growth_of_new = 0.0, 0.0, 0.0
+        fall, growth, growth_of_new, rest, rest_size = 0.0, 0.0, 0.0, 0.0, 0.0
         half = CHUNK // 2
         for begin in range(worker * half, len(rows), n_workers * half):
             n = min(half, len(rows) - begin)
@@ -202,6 +204,7 @@ def move_rows(
                     _times_matrix(old, drift, own_by_drift)
                 held, held_new = debt[row], new[slots[row]]
                 fallen, grown, grown_of_new, square = kind.type(0), kind.type(0), kind.type(0), kind.type(0)
+                added = kind.type(0)
                 first, second = 2 * i * stride, (2 * i + 1) * stride
                 for j in range(d):
                     own, of_bend, of_slope = kind.type(0), kind.type(0), kind.type(0)
@@ -211,9 +214,11 @@ def move_rows(
                         of_slope += spread[part, k, 2 * stride + j]
                     own *= h[j]
                     # With the weights as they were, the Hessian times the change, but for the entries' curvature.
-                    less = own + m1 * by_gram[j] + r1 * change[j]
+                    apart = m1 * by_gram[j] + r1 * change[j]
+                    less = own + apart
                     owed = held_new[j] - m0 * own_by_new[j]
                     fallen += (owed + owed - less + own) * change[j]
+                    added += apart * (old[j] + after[j])
                     less += (m1 - m0) * own_by_gram[j] + (r1 - r0) * old[j]
                     e0, e1 = held[j], held[j] + m1 * by_drift[j] + (m1 - m0) * own_by_drift[j]
                     f0 = held_new[j]
@@ -233,6 +238,8 @@ def move_rows(
                 fall += fallen
                 growth += grown
                 growth_of_new += grown_of_new
+                rest += added
+                rest_size += abs(added)
             for i in range(0, d, TILE_ROWS):
                 for j in range(0, d, TILE_COLUMNS):
                     at = i * stride + j
@@ -242,6 +249,7 @@ def move_rows(
                     add_tile(sums[worker, 3], at, signed, i, owes_new, j, stride, 2 * n)
                     add_tile(sums[worker, 4], at, seen, i, gains, j, stride, 2 * n)
         totals[worker, 0], totals[worker, 1], totals[worker, 2] = fall, growth, growth_of_new
+        totals[worker, 3], totals[worker, 4] = rest, rest_size
 
 
 @compiled
@@ -420,7 +428,8 @@ def estimate_decrements(
 ) -> float:
     """Of each row about owedᵀ(alpha·G + l2·I)⁻¹owed; the squared norm of what all owe.
 
-    G has this spectrum, and what is owed is taken to lie in its directions as much as they weigh there.
+    G has this spectrum, and what is owed is taken to lie in its directions as much as they weigh there; where G is
+    zero, the penalty is all there is.
     """
     total = 0.0
     kind = owed.dtype.type
@@ -431,7 +440,7 @@ def estimate_decrements(
             norm += owed[k, j] * owed[k, j]
             share += spectrum[j] / (alpha[k] * spectrum[j] + l2[k])
         total += norm
-        decrements[k] = norm * share / mass
+        decrements[k] = norm * share / mass if mass > 0 else norm / l2[k]
     return total
 
 
@@ -458,6 +467,24 @@ def fold_rows(rows: NDArray[np.int64], new: Floats, debt: Floats, slots: NDArray
 
 
 @compiled
+def count_absent(
+    rows: NDArray[np.int64],
+    wanted: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+) -> int:
+    """How many of the entries (rows[i], wanted[i]) are not there."""
+    absent = 0
+    for i in range(len(rows)):
+        first = starts[rows[i]]
+        last = first + counts[rows[i]]
+        place = first + np.searchsorted(columns[first:last], wanted[i])
+        absent += place == last or columns[place] != wanted[i]
+    return absent
+
+
+@compiled
 def drop_entries(
     rows: NDArray[np.int64],
     dropped: NDArray[np.int32],
@@ -470,15 +497,12 @@ def drop_entries(
 ) -> None:
     """Entry (rows[i], dropped[i]) gets its new weight, or, where that is negative, leaves its row and no trace there.
 
-    Its weight until then goes to old_weights[i]; negative if there is no such entry.
+    All of them must be there (`count_absent`). Its weight until then goes to old_weights[i].
     """
     for i in range(len(rows)):
         first = starts[rows[i]]
         last = first + counts[rows[i]]
         place = first + np.searchsorted(columns[first:last], dropped[i])
-        if place == last or columns[place] != dropped[i]:
-            old_weights[i] = -1
-            continue
         old_weights[i] = weights[place]
         if new_weights[i] >= 0:
             weights[place] = new_weights[i]

@@ -108,6 +108,10 @@ class Factored(Recommender, Protocol):
         """This model with `model` in these dimensions and rows of zeros in the others."""
         ...
 
+    def with_openings(self, full: Interactions, remain: Interactions, users: NDArray[np.int64]) -> Self:
+        """The model with an empty direction opened for those users who are worth one since a deletion; or itself."""
+        ...
+
     def without_empty_rows(self, data: Interactions) -> Self:
         """The model with the rows that have no interactions at zero, where their minimum is."""
         ...

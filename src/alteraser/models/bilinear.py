@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, ModelError, SettingError
 from alteraser.kernels.entries import batch_gradients, row_losses
+from alteraser.models.dimensions import Direction, Opening, Pairs, empty_directions
 from alteraser.models.objective import Objective, Weights
 from alteraser.models.ridge import BLOCK_ROWS, RidgeSide, blocks, weighted_gram
 
@@ -251,6 +253,45 @@ class Bilinear(ABC):
         """The parameters that belong to no row, with this h in these dimensions."""
         del dimensions, h
         return {}
+
+    def with_openings(self, full: Interactions, remain: Interactions, users: NDArray[np.int64]) -> Self:
+        """The model with an empty direction opened for each user who is worth one on `remain` (`dimensions.py`).
+
+        Not for those who were worth one on `full`: that would be training. A user's row is solved first. The model
+        itself is returned if none is opened.
+        """
+        users = users[remain.by(Side.USERS).counts[users] > 0]
+        ones = {side: torch.ones(len(self.table(side))) for side in self.sides}
+        grams = (weighted_gram(self.table(side), ones[side], torch.float64).numpy() for side in self.sides)
+        spare = empty_directions(grams, self.h.numpy())
+        if not spare or len(users) == 0:
+            return self
+        before, after = self._opener(full), self._opener(remain)
+        solved = self.row_problems(Side.USERS, remain).block(users).minimum().double()
+        of_users, of_items = self.users.double().clone(), self.items.double().clone()
+        for user, vector in zip(users.tolist(), solved, strict=True):
+            found = after(user, vector, spare[0]) if spare else None
+            if found is not None and before(user, self.users[user].double(), spare[0]) is None:
+                direction = torch.from_numpy(spare.pop(0).vector)
+                of_users[user] = vector + found[0] * direction
+                of_items += torch.from_numpy(found[1])[:, None] * direction
+        tables = {"users": of_users.to(self.dtype), "items": of_items.to(self.dtype)}
+        opened = self.with_parameters({**self.parameters(), **tables}).without_empty_rows(remain)
+        return opened if opened.loss(remain) < self.without_empty_rows(remain).loss(remain) else self
+
+    def _opener(self, data: Interactions) -> Callable[[int, Tensor, Direction], Opening | None]:
+        """What a user with this vector and the items would be in an empty direction, by `data`."""
+        by_user, weights, seen = data.by(Side.USERS), self.weigh(data), self._weighed(self.items).double()
+
+        def opening(user: int, vector: Tensor, direction: Direction) -> Opening | None:
+            mine = slice(by_user.starts[user], by_user.starts[user + 1])
+            missing = weights.missing[Side.USERS][user] * weights.missing[Side.ITEMS]
+            pairs = Pairs.of((seen @ vector).numpy(), missing, by_user.columns[mine], by_user.weights[mine])
+            return pairs.opening(
+                direction, user_l2=weights.l2[Side.USERS][user], item_l2=weights.l2[Side.ITEMS]
+            )
+
+        return opening
 
     def without_empty_rows(self, data: Interactions) -> Self:
         """The model with the rows that have no interactions at zero, where their minimum is."""

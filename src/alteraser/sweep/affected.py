@@ -2,25 +2,35 @@
 
 The gradient of every row is kept (`half.py`) and follows every change exactly. A step solves Newton's equations for the
 most affected rows of both sides together (`newton_system.py`). A request pays for itself alone, however many came
-before it: what they left stands apart, as debts; `settle_all` pays those.
+before it: what they left stands apart, as debts; `settle_all` pays those. What the original itself was short of its
+optimum stands apart too, and is nobody's to pay.
+
+A step lowers the loss without what stands apart. With it the loss could rise all the same, the more so the farther the
+original was from its optimum. Every move therefore tells what the whole loss does; where it would rise, the step is
+taken back, and the rows are charged with as much of what stands apart as it takes to lower it. Where that would be
+training rather than forgetting, steps end, and the result says that the tolerance was not met.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions, Side
+from alteraser.errors import SettingError
+from alteraser.kernels.entries import add_residuals
 from alteraser.kernels.jit import n_threads, threads_for
-from alteraser.kernels.ripples import drop_entries, estimate_decrements, spread_changes
+from alteraser.kernels.ripples import count_absent, drop_entries, estimate_decrements, spread_changes
 from alteraser.kernels.rows import factorise_rows, longest_first, substitute_rows
 from alteraser.kernels.tiles import TILE_ROWS, padded
 from alteraser.models.bilinear import Bilinear
+from alteraser.models.dimensions import Direction, Opening, Pairs, empty_directions
 from alteraser.sweep.half import Half, times
 from alteraser.sweep.newton_system import Chosen, NewtonSystem, Preconditioner
 from alteraser.sweep.sweep import OutOfTime, never
@@ -28,24 +38,82 @@ from alteraser.sweep.sweep import OutOfTime, never
 Quadratic = TypeVar("Quadratic", bound=Bilinear)
 Floats = NDArray[Any]
 SIDES = (Side.USERS, Side.ITEMS)
+Watch = Callable[[int, float], None]
+"""Called after each step with how many are done, and how much lower the loss is than before the first."""
 FORCING = 0.05
 MOST_TOGETHER = 20.0
 SLOW, MANY = 0.25, 0.15
 ROW_COST = 50  # entries that could be visited in the time that a row takes besides its own
 SAMPLE = 128  # rows looked at, at least, to tell what those owe that were touched
+REPRESENTATIVE = 0.5  # of what all owe: where touched rows owe less, the others are looked at too
+TINY = float(np.finfo(np.float64).tiny)
 BLOCK = 1024  # rows moved at once: what is computed on the way stays in the cache
 MAX_PRODUCTS = 50
-DAMPING, LEAST_DAMPING, MAX_REFUSALS = 0.01, 1e-4, 6
+DAMPING, LEAST_DAMPING, MAX_REFUSALS = 0.01, 1e-4, 8
+ROUNDING = 8  # machine epsilons of the terms that cancel in a change of the loss
+CHARGE = 0.25  # of what stands apart: with more, rows beyond the request's own would be trained on
+REST = 0.5  # of the gap that emptying rows leaves: what may be left of it at most, however much they closed
+NOISE = 0.01  # of a usual interaction's residual: rounding errors of the heaviest one must stay below
+
+
+@dataclass(frozen=True)
+class Rise:
+    """By how much a move raises the loss: apart from debts and from the original's own gap, and as a whole.
+
+    `rounding` is what the second may be off by.
+    """
+
+    new: float = 0.0
+    whole: float = 0.0
+    rounding: float = 0.0
+
+    def __add__(self, other: Rise) -> Rise:
+        return Rise(self.new + other.new, self.whole + other.whole, self.rounding + other.rounding)
 
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """What each step lowered the loss by, what is about left to gain, rows visited, and whether the goal was met."""
+    """How steps changed the loss, what is about left to gain, rows visited, and whether the goal was met."""
 
-    falls: list[float]
+    rises: list[Rise]
     left: float
     rows_visited: int
     converged: bool
+
+
+class _Owed(NamedTuple):
+    """What is new of all rows: what it is worth and its squared norm, what it is worth in rows that were not touched,
+    and in those that were looked at.
+    """
+
+    worth: float
+    norm: float
+    untouched: float
+    seen: dict[Side, NDArray[np.float64]]
+
+
+class _Goal(NamedTuple):
+    """How much may be left of the gap that a deletion opened, some of which was closed by emptying rows.
+
+    `charge` is the share of what stands apart that rows may be charged with.
+    """
+
+    tolerance: float
+    emptied: float = 0.0
+    charge: float = CHARGE
+
+    def left_of(self, rest: float) -> float:
+        return min(self.tolerance * (self.emptied + rest), max(self.tolerance, REST) * rest)
+
+
+class _Entries(NamedTuple):
+    """The entries of some rows, and the rows of the other side that their columns are."""
+
+    starts: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    weights: NDArray[np.float32]
+    fixed: Floats
+    missing: Floats
 
 
 class AffectedRows(Generic[Quadratic]):
@@ -57,17 +125,24 @@ class AffectedRows(Generic[Quadratic]):
         The difference is a debt from the beginning.
         """
         model.check_belongs(data)
+        check_weights(model, data)
         self._h = model.h.numpy().copy()
         self._halves = {side: Half.of(model, side, data, training_gap=training_gap) for side in SIDES}
         self._views: dict[Side, Preconditioner] = {}
-        self._owed_together, self._left_by_norm, self._damping = 1.0, 0.0, DAMPING
+        self._owed_together, self._damping = 1.0, DAMPING
         self._n_entries = len(self._halves[Side.USERS].columns)
+        self._spare = empty_directions((half.mass for half in self._halves.values()), self._h)
+        self._worth_none: set[int] = (
+            set()
+        )  # of a request, the users who were not worth an empty direction before it
         # From here on the model stands on the tables that change: the original's rows must not outlive a request.
         tables = {side.value: torch.from_numpy(half.table) for side, half in self._halves.items()}
         self._model = model.with_parameters({**model.parameters(), **tables})
         for side, half in self._halves.items():
             half.sum_up(self._halves[side.other])
             self._view(side)
+        # Of debts: about how much lower the loss could be, and the squared norm that this was said of.
+        self._left, self._left_of = self._worth_of_debts() if training_gap != 1 else (0.0, 0.0)
 
     # What can be asked -----------------------------------------------------------------------------------------
 
@@ -79,20 +154,20 @@ class AffectedRows(Generic[Quadratic]):
 
     def residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
         """Half of minus the gradient that is still to be removed from some rows."""
-        self.close()
-        half = self._halves[side]
-        through: Floats = half.missing[rows, None] * times(half.table[rows], self._halves[side.other].drift)
-        residual: Floats = half.debt[rows] - through
+        half, other = self._halves[side], self._halves[side.other]
+        through: Floats = half.missing[rows, None] * times(half.table[rows], other.drift)
+        residual: Floats = half.debt[rows] - through + self._owed(side, rows)
         return residual
 
     def gradient_norm(self) -> float:
-        """The norm of the gradient that is still to be removed, of all rows; none of them is looked at."""
-        self.close()
-        total = sum(
-            _squared_norm(half.norm, half.slant, half.mass, self._halves[side.other].drift)
-            for side, half in self._halves.items()
-        )
+        """The norm of the gradient that is still to be removed, of all rows."""
+        total = sum(half.squared_norm(self._halves[side.other]) for side, half in self._halves.items())
         return 2 * math.sqrt(total)
+
+    def drift(self) -> tuple[float, float]:
+        """`gradient_norm`, and about how much the loss could still fall, by what requests last left for theirs."""
+        norm = self.gradient_norm()
+        return norm, self._left * norm**2 / 4 / max(self._left_of, TINY)
 
     def _owed(self, side: Side, rows: NDArray[np.int64]) -> Floats:
         """What is new of the residual of some rows."""
@@ -112,22 +187,27 @@ class AffectedRows(Generic[Quadratic]):
 
     def delete(
         self, users: NDArray[np.int64], items: NDArray[np.int64], weights_left: NDArray[np.float32]
-    ) -> None:
-        """Pairs lose their interactions, or keep some of their weight; a weight left below 0 says that none is left."""
+    ) -> float:
+        """Pairs lose their interactions, or keep some of their weight; a weight left below 0 says that none is left.
+
+        By how much the loss falls as rows without interactions become zero.
+        """
         rows = {Side.USERS: users, Side.ITEMS: items}
+        entries = self._halves[Side.USERS]
+        absent = count_absent(users, items.astype(np.int32), entries.starts, entries.counts, entries.columns)
+        if absent:
+            raise ValueError(f"{absent} of {len(users)} pairs to delete are not in the data.")
+        # Who is worth a direction of its own already is not so because of this.
+        self._worth_none |= {user for user in np.unique(users).tolist() if self._opening(user) is None}
         before = np.empty(len(users), np.float32)
         for side in SIDES:
             half = self._halves[side]
             pairs = (rows[side], rows[side.other].astype(np.int32), weights_left)
             drop_entries(*pairs, half.starts, half.counts, half.columns, half.weights, before)
-        if (before < 0).any():
-            raise ValueError(
-                f"{int((before < 0).sum())} of {len(users)} pairs to delete are not in the data."
-            )
         self._take_entries(rows, before, weights_left)
-        for side in SIDES:
-            self._weigh_again(side, np.unique(rows[side]))
+        fall = sum(self._weigh_again(side, np.unique(rows[side])) for side in SIDES)
         self._n_entries -= int((weights_left < 0).sum())
+        return fall
 
     def _take_entries(self, rows: Chosen, before: NDArray[np.float32], after: NDArray[np.float32]) -> None:
         halves = self._halves
@@ -142,8 +222,11 @@ class AffectedRows(Generic[Quadratic]):
             others = halves[side.other].squares[rows[side.other]]
             np.subtract.at(halves[side].masses, rows[side], lighter * others)
 
-    def _weigh_again(self, side: Side, rows: NDArray[np.int64]) -> None:
-        """Some rows get the weights of their new counts; those without interactions become zero."""
+    def _weigh_again(self, side: Side, rows: NDArray[np.int64]) -> float:
+        """Some rows get the weights of their new counts; those without interactions become zero.
+
+        By how much the loss falls as they do.
+        """
         half = self._halves[side]
         missing, l2 = self._model.row_weights(side, half.counts[rows])
         empty = half.counts[rows] == 0
@@ -153,10 +236,12 @@ class AffectedRows(Generic[Quadratic]):
             some, less = rows[lighter], (half.l2[rows] - l2)[lighter, None].astype(half.l2.dtype)
             half.add(some, less * half.table[some])
             half.l2[some] = l2[lighter]
-        if moved.any():
-            table = np.where(empty[:, None], 0, half.table[rows])
-            self.move(side, rows[moved], table[moved], missing=missing[moved], l2=l2[moved])
-            half.clear(rows[empty])
+        if not moved.any():
+            return 0.0
+        table = np.where(empty[:, None], 0, half.table[rows])
+        rise = self.move(side, rows[moved], table[moved], missing=missing[moved], l2=l2[moved])
+        half.clear(rows[empty])
+        return -rise.whole
 
     # Moving rows -----------------------------------------------------------------------------------------------
 
@@ -168,9 +253,9 @@ class AffectedRows(Generic[Quadratic]):
         *,
         missing: Floats | None = None,
         l2: Floats | None = None,
-    ) -> float:
-        """Some rows of a side become `table`, and every gradient follows; by how much the loss rises, debts apart."""
-        rise = 0.0
+    ) -> Rise:
+        """Some rows of a side become `table`, and every gradient follows."""
+        rise = Rise()
         for begin in range(0, len(rows), BLOCK):
             some = slice(begin, begin + BLOCK)
             m1 = self._halves[side].missing[rows[some]] if missing is None else missing[some]
@@ -178,7 +263,7 @@ class AffectedRows(Generic[Quadratic]):
             rise += self._move(side, rows[some], table[some], m1, r1)
         return rise
 
-    def _move(self, side: Side, rows: NDArray[np.int64], table: Floats, missing: Floats, l2: Floats) -> float:
+    def _move(self, side: Side, rows: NDArray[np.int64], table: Floats, missing: Floats, l2: Floats) -> Rise:
         half, other = self._halves[side], self._halves[side.other]
         kind = half.table.dtype
         table, missing, l2 = (values.astype(kind, copy=False) for values in (table, missing, l2))
@@ -186,7 +271,7 @@ class AffectedRows(Generic[Quadratic]):
         other.reach(rows, half)
         with threads_for(8 * int(half.counts[rows].sum()) * len(self._h)):
             spread = np.zeros((n_threads(), len(rows), TILE_ROWS * padded(len(self._h))), kind)
-            totals = np.zeros((n_threads(), 2))
+            totals = np.zeros((n_threads(), 3))
             spread_changes(
                 rows,
                 half.starts,
@@ -204,115 +289,166 @@ class AffectedRows(Generic[Quadratic]):
                 spread,
                 totals,
             )
-            fall = half.move(rows, table, missing, l2, h=self._h, spread=spread, other=other)
-        curvature, growth = totals.sum(0)
-        other.new_norm += float(growth)
-        return float(curvature) - fall
+            moved = half.move(rows, table, missing, l2, h=self._h, spread=spread, other=other)
+        curvature, growth, along = totals.sum(0).tolist()
+        other.new_norm += growth
+        whole = moved.rest - 2 * along - curvature
+        return Rise(curvature - moved.fall, whole, ROUNDING * float(np.finfo(kind).eps) * moved.rest_size)
 
     # Steps -----------------------------------------------------------------------------------------------------
 
     def _view(self, side: Side) -> Preconditioner:
         """The preconditioner of the rows of a side."""
         if side not in self._views:
-            other = self._halves[side.other]
-            self._views[side] = Preconditioner.of(other.gram, other.table.dtype)
+            self._views[side] = Preconditioner.of(self._halves[side.other])
         return self._views[side]
 
-    def _decrements(self, side: Side, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
-        """How much each row could about lower the loss by itself, and the squared norm of what they owe."""
-        half, view, owed = self._halves[side], self._view(side), self._owed(side, rows)
+    def _decrements(
+        self, side: Side, rows: NDArray[np.int64], residual: Floats
+    ) -> tuple[NDArray[np.float64], float]:
+        """How much each row could about lower the loss by itself, and the squared norm of the residual of all."""
+        half, view = self._halves[side], self._view(side)
         decrements = np.empty(len(rows))
-        norm = estimate_decrements(owed, view.alpha(half, rows), half.l2[rows], view.spectrum, decrements)
+        norm = estimate_decrements(residual, view.alpha(half, rows), half.l2[rows], view.spectrum, decrements)
         return decrements, float(norm)
 
-    def _owed_in_all(self) -> tuple[float, float, dict[Side, NDArray[np.float64]]]:
-        """How much all rows could about lower the loss, one by one, and the squared norm of what they owe.
-
-        The norm is exact; what it is worth, those of the rows tell that were touched, or of many some. What these could
-        lower the loss by is returned too.
-        """
-        worth, norm, seen = 0.0, 0.0, {}
+    def _worth_of_debts(self) -> tuple[float, float]:
+        """How much all rows could about lower the loss if debts were called in, one by one; their squared norm."""
+        worth, norm = 0.0, 0.0
         for side, half in self._halves.items():
-            seen[side], part = self._decrements(side, half.touched[:: max(half.n_new // SAMPLE, 1)])
-            owed = _squared_norm(half.new_norm, half.new_slant, half.mass, self._halves[side.other].new_drift)
-            worth += owed * float(seen[side].sum()) / max(part, np.finfo(np.float64).tiny)
+            rows = np.arange(len(half.table))
+            decrements, part = self._decrements(side, rows, self.residual(side, rows))
+            worth, norm = worth + float(decrements.sum()), norm + part
+        return worth, norm
+
+    def _owed_in_all(self) -> _Owed:
+        """What is new of all rows, and how much they could about lower the loss by it, one by one.
+
+        The norm is exact; what it is worth, those of the rows tell that were touched, or of many some, and where these
+        have little of it, some of the others, whom it reaches through Ĝ.
+        """
+        worth, norm, untouched, seen = 0.0, 0.0, 0.0, {}
+        for side, half in self._halves.items():
+            every = max(half.n_new // SAMPLE, 1)
+            some = half.touched[::every]
+            seen[side], part = self._decrements(side, some, self._owed(side, some))
+            owed = half.new_squared_norm(self._halves[side.other])
+            known = min(part * half.n_new / max(len(some), 1), owed)
+            if known < REPRESENTATIVE * owed:
+                others = np.flatnonzero(half.slots < 0)
+                others = others[:: max(len(others) // SAMPLE, 1)]
+                decrements, its = self._decrements(side, others, self._owed(side, others))
+                beyond = (owed - known) * float(decrements.sum()) / max(its, TINY)
+                worth += known * float(seen[side].sum()) / max(part, TINY) + beyond
+                untouched += beyond
+            else:
+                worth += owed * float(seen[side].sum()) / max(part, TINY)
             norm += owed
-        return worth, norm, seen
+        return _Owed(worth, norm, untouched, seen)
 
     def settle(
         self,
         forgetting: NDArray[np.int64],
         *,
         tolerance: float,
+        emptied: float = 0.0,
         out_of_time: OutOfTime = never,
         max_steps: int = 16,
+        watch: Watch | None = None,
     ) -> Settled:
         """Steps of the most affected rows until no more than `tolerance` of the gap is left that a deletion opened.
 
+        `emptied` is what rows that became zero have lowered the loss by: part of that gap, though nothing is left to do
+        for it. Of the rest no more than half is left, so that it is worked on however large that part is.
         `forgetting` users come first and alone. The gap that is left is estimated from the rows' own decrements and
         from how quickly steps have lowered the loss.
         """
-        falls = [self.solve(Side.USERS, forgetting)]
-        settled = self._settle(forgetting, falls, tolerance, out_of_time, max_steps)
+        forgetting = forgetting[self._halves[Side.USERS].counts[forgetting] > 0]
+        rises = [self.solve(Side.USERS, forgetting)]
+        rises[0] += self._open_directions(forgetting)
+        self._worth_none.clear()
+        settled = self._settle(forgetting, rises, _Goal(tolerance, emptied), out_of_time, max_steps, watch)
         # After a step of many rows, which ends early, those matter most whose request it was.
-        if len(falls) > 2:
-            falls.append(self.solve(Side.USERS, forgetting))
+        if len(rises) > 2:
+            rises[-1] += self.solve(Side.USERS, forgetting)
         self.close()
         return settled
 
-    def settle_all(self, *, tolerance: float, max_steps: int = 16) -> Settled:
+    def settle_all(self, *, tolerance: float, out_of_time: OutOfTime = never, max_steps: int = 16) -> Settled:
         """Steps of all rows, most affected first, until no more than `tolerance` is left of what there was to gain."""
         self.call_in_debts()
-        settled = self._settle(np.empty(0, np.int64), [], tolerance, never, max_steps)
+        goal = _Goal(tolerance, charge=1.0)
+        settled = self._settle(np.empty(0, np.int64), [], goal, out_of_time, max_steps, None)
         self.close()
         return settled
 
     def call_in_debts(self) -> None:
         """What earlier deletions left counts as new; Ĝ₀ becomes Ĝ."""
         owed = {side: self.residual(side, np.arange(len(half.table))) for side, half in self._halves.items()}
+        self.close()
         for side, half in self._halves.items():
-            half.call_in(owed[side])
+            half.call_in_all(owed[side])
             half.sum_up(self._halves[side.other])
-        self._views = {}
+        self._views, self._left, self._left_of = {}, 0.0, 0.0
 
     def _settle(
         self,
         forgetting: NDArray[np.int64],
-        falls: list[float],
-        tolerance: float,
+        rises: list[Rise],
+        goal: _Goal,
         out_of_time: OutOfTime,
         max_steps: int,
+        watch: Watch | None,
     ) -> Settled:
-        owed_before, left_before, visited = math.nan, math.inf, len(forgetting)
+        worth_before, left_before, visited, steps = -math.inf, math.inf, len(forgetting), 0
+        n_rows, of_all = sum(len(half.table) for half in self._halves.values()), list[float]()
         while True:
-            total, norm, seen = self._owed_in_all()
-            if owed_before - total > 0:
+            owed = self._owed_in_all()
+            if worth_before > owed.worth:
                 # What the rows owe one by one falls short of what they owe together; by how much, the last step tells.
-                self._owed_together = min(max(falls[-1] / (owed_before - total), 1.0), MOST_TOGETHER)
-            left = self._owed_together * total
-            self._left_by_norm = left / max(norm, np.finfo(np.float64).tiny)
-            goal = tolerance * (sum(falls) + left)
+                told = -rises[-1].new / (worth_before - owed.worth)
+                self._owed_together = min(max(told, 1.0), MOST_TOGETHER)
+            left = max(self._owed_together * owed.worth, _to_come(of_all))
+            wanted = goal.left_of(left - sum(rise.new for rise in rises))
             # One step together there is in any case: where the users who forget stand depends on their items.
-            met = left <= goal and len(falls) > 1
-            if met or len(falls) > max_steps or out_of_time():
-                return Settled(falls, left, visited, left <= goal)
-            chosen = self._most_affected(seen, spare=min(goal / self._owed_together / 4, total / 3))
-            n_entries = sum(int(self._halves[side].counts[rows].sum()) for side, rows in chosen.items())
-            first = len(falls) == 1 and len(forgetting) > 0
-            # After a step that gained little of what was left, what is owed is owed by many rows together; and where
-            # many are chosen, the others cost little more.
-            if not first and n_entries > MANY * 2 * self._n_entries:
-                chosen = {side: np.arange(len(half.table)) for side, half in self._halves.items()}
-            elif left_before < math.inf and falls[-1] < SLOW * left_before:
-                chosen = self._touched()
+            met = left <= wanted and steps > 0
+            stuck = steps > 0 and not rises[-1].new < 0
+            if met or stuck or steps >= max_steps or out_of_time():
+                self._left, self._left_of = self._left + left, self._left_of + owed.norm
+                return Settled(rises, left, visited, left <= wanted)
+            first = steps == 0 and len(forgetting) > 0
+            slow = left_before < math.inf and -rises[-1].new < SLOW * left_before
+            chosen = self._choose(
+                owed, wanted / self._owed_together / 4, forgetting if first else None, slow=slow
+            )
             if first:
-                # The users who forget go where they would be if all their items moved; most are not worth a move.
-                chosen[Side.USERS] = np.union1d(chosen[Side.USERS], forgetting)
-                falls.append(self.step(chosen, beside=self._touched()))
+                rises.append(self.step(chosen, beside=self._touched()))
             else:
-                falls.append(self.step(chosen, forcing=2 * FORCING, enough=goal / 4))
-            visited += sum(len(part) for part in chosen.values())
-            owed_before, left_before = total, left
+                rises.append(self.step(chosen, forcing=2 * FORCING, enough=wanted / 4, charge=goal.charge))
+            moved = sum(len(part) for part in chosen.values())
+            visited += moved
+            of_all = [*of_all, -rises[-1].new] if moved == n_rows else []
+            worth_before, left_before, steps = owed.worth, left, steps + 1
+            if watch is not None:
+                watch(steps, goal.emptied - sum(rise.whole for rise in rises))
+
+    def _choose(
+        self, owed: _Owed, spare: float, forgetting: NDArray[np.int64] | None, *, slow: bool
+    ) -> Chosen:
+        """The rows of a step: the most affected, all that were touched, or all there are.
+
+        In a first step the users who forget go where they would be if all their items moved; most of these are not
+        worth a move. After a step that gained little of what was left, what is owed is owed by many rows together;
+        where many are chosen, the others cost little more; and where rows owe it that were not touched, all must move.
+        """
+        chosen = self._most_affected(owed.seen, spare=min(spare, owed.worth / 3))
+        if forgetting is not None:
+            chosen[Side.USERS] = np.union1d(chosen[Side.USERS], forgetting)
+            return chosen
+        n_entries = sum(int(self._halves[side].counts[rows].sum()) for side, rows in chosen.items())
+        if n_entries > MANY * 2 * self._n_entries or owed.untouched > max(spare, owed.worth / 3):
+            return {side: np.arange(len(half.table)) for side, half in self._halves.items()}
+        return self._touched() if slow else chosen
 
     def _touched(self) -> Chosen:
         return {side: np.sort(half.touched) for side, half in self._halves.items()}
@@ -324,7 +460,9 @@ class AffectedRows(Generic[Quadratic]):
         """
         touched = {side: half.touched for side, half in self._halves.items()}
         owed = {
-            side: seen[side] if len(seen[side]) == len(rows) else self._decrements(side, rows)[0]
+            side: seen[side]
+            if len(seen[side]) == len(rows)
+            else self._decrements(side, rows, self._owed(side, rows))[0]
             for side, rows in touched.items()
         }
         every = np.concatenate([owed[side] for side in SIDES])
@@ -336,25 +474,69 @@ class AffectedRows(Generic[Quadratic]):
         kept = {Side.USERS: keep[:cut], Side.ITEMS: keep[cut:]}
         return {side: np.sort(touched[side][kept[side]]) for side in SIDES}
 
-    def drift(self) -> tuple[float, float]:
-        """`gradient_norm`, and about how much the loss could still fall, by what rows last owed for theirs."""
-        norm = self.gradient_norm()
-        return norm, self._left_by_norm * norm**2 / 4
-
-    def solve(self, side: Side, rows: NDArray[np.int64]) -> float:
-        """Some rows of a side become their minimum while the other side stays; how much lower the loss is then."""
-        fall = 0.0
+    def solve(self, side: Side, rows: NDArray[np.int64]) -> Rise:
+        """Some rows of a side become their minimum while the other side stays."""
+        rise = Rise()
         for begin in range(0, len(rows), BLOCK):
-            some = rows[begin : begin + BLOCK]
-            step = self._owed(side, some)
-            step[~self._solve(side, some, step)] = 0
-            fall -= self.move(side, some, self._halves[side].table[some] + step)
-        return fall
+            rise += self._solve_some(side, rows[begin : begin + BLOCK])
+        return rise
 
-    def _solve(self, side: Side, rows: NDArray[np.int64], sides: Floats) -> NDArray[np.bool_]:
-        """Each of `sides` becomes the inverse of half the row's Hessian times it; false where that fails."""
+    def _solve_some(self, side: Side, rows: NDArray[np.int64]) -> Rise:
+        before = self._halves[side].table[rows]
+        for share in (None, 1.0):
+            step = self._owed(side, rows)
+            step[~self._solve(side, rows, step)] = 0
+            rise = self.move(side, rows, before + step)
+            if rise.whole <= rise.rounding:
+                return rise
+            self.move(side, rows, before)
+            if share is None:
+                self._charge({side: rows}, math.inf, most=1.0)
+        return Rise()
+
+    def _open_directions(self, users: NDArray[np.int64]) -> Rise:
+        """An empty direction is opened for each of the users who is now worth one, as long as there are some."""
+        rise = Rise()
+        for user in users.tolist():
+            found = self._opening(user) if user in self._worth_none else None
+            if found is not None:
+                rise += self._open(self._spare.pop(0), user, *found)
+        return rise
+
+    def _opening(self, user: int) -> Opening | None:
+        """What a user and the items would be in an empty direction."""
+        if not self._spare:
+            return None
+        own, items = self._halves[Side.USERS], self._halves[Side.ITEMS]
+        seen, missing, user_l2 = self._h * own.table[user], float(own.missing[user]), float(own.l2[user])
+        mine = slice(own.starts[user], own.starts[user] + own.counts[user])
+        columns, weights = own.columns[mine], own.weights[mine]
+        # No more than Σ g² over all items, without a look at those who are not the user's.
+        of_mine = weights - (weights - missing * items.missing[columns]) * (items.table[columns] @ seen)
+        most = float(np.square(of_mine).sum() + missing**2 * (seen @ items.mass @ seen))
+        if self._spare[0].weight ** 2 * most <= user_l2 * float(items.l2.min()):
+            return None
+        pairs = Pairs.of(items.table @ seen, missing * items.missing, columns, weights)
+        return pairs.opening(self._spare[0], user_l2=user_l2, item_l2=items.l2)
+
+    def _open(self, direction: Direction, user: int, of_user: float, of_items: Floats) -> Rise:
+        """A user and the items that matter to it gain these values in a direction, if the loss then falls."""
+        rows = {Side.USERS: np.array([user]), Side.ITEMS: np.flatnonzero(of_items)}
+        gains = {Side.USERS: np.array([of_user]), Side.ITEMS: of_items[rows[Side.ITEMS]]}
+        before = {side: self._halves[side].table[rows[side]] for side in SIDES}
+        rise = Rise()
+        for side in SIDES:
+            rise += self.move(side, rows[side], before[side] + gains[side][:, None] * direction.vector)
+        if rise.whole < 0:
+            return rise
+        for side in reversed(SIDES):
+            self.move(side, rows[side], before[side])
+        return Rise()
+
+    def _entries_of(self, side: Side, rows: NDArray[np.int64]) -> _Entries:
+        """The entries of some rows one after another, and the other side's rows that they lead to."""
         half, other = self._halves[side], self._halves[side.other]
-        counts, d = half.counts[rows], len(self._h)
+        counts = half.counts[rows]
         starts = np.concatenate([[0], np.cumsum(counts)])
         entries = np.repeat(half.starts[rows] - starts[:-1], counts) + np.arange(starts[-1])
         columns = half.columns[entries]
@@ -362,17 +544,23 @@ class AffectedRows(Generic[Quadratic]):
         if len(columns) < len(seen):  # a few rows do not wait for a look at everybody's neighbours
             seen, missing = seen[columns], missing[columns]
             columns = np.arange(len(columns), dtype=np.int32)
+        return _Entries(starts, columns, half.weights[entries], self._h * seen, missing)
+
+    def _solve(self, side: Side, rows: NDArray[np.int64], sides: Floats) -> NDArray[np.bool_]:
+        """Each of `sides` becomes the inverse of half the row's Hessian times it; false where that fails."""
+        half, other, d = self._halves[side], self._halves[side.other], len(self._h)
+        entries = self._entries_of(side, rows)
         factors, solved = np.empty((len(rows), padded(d) ** 2), sides.dtype), np.empty(len(rows), np.bool_)
-        with threads_for(2 * len(columns) * d * d + len(rows) * d**3 / 3):
+        with threads_for(2 * len(entries.columns) * d * d + len(rows) * d**3 / 3):
             factorise_rows(
-                longest_first(np.arange(len(rows)), starts),
-                starts,
-                columns,
-                half.weights[entries],
-                self._h * seen,
+                longest_first(np.arange(len(rows)), entries.starts),
+                entries.starts,
+                entries.columns,
+                entries.weights,
+                entries.fixed,
                 other.gram.astype(sides.dtype),
                 half.missing[rows],
-                missing,
+                entries.missing,
                 half.l2[rows],
                 factors,
                 solved,
@@ -381,6 +569,34 @@ class AffectedRows(Generic[Quadratic]):
             substitute_rows(factors, sides)
         return solved
 
+    def _whole_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
+        """Half of minus the gradient of the loss itself in some rows, from their entries."""
+        half, other = self._halves[side], self._halves[side.other]
+        entries, own, missing = self._entries_of(side, rows), half.table[rows], half.missing[rows]
+        residual: Floats = -missing[:, None] * times(own, other.gram) - half.l2[rows, None] * own
+        with threads_for(4 * len(entries.columns) * len(self._h)):
+            order = longest_first(np.arange(len(rows)), entries.starts)
+            given = (entries.starts, entries.columns, entries.weights, own, entries.fixed, missing)
+            add_residuals(order, *given, entries.missing, residual, n_threads())
+        return residual
+
+    def _charge(self, chosen: Chosen, rise: float, *, most: float) -> bool:
+        """Rows are charged with a share of what stands apart, so that the loss does not rise as it would have.
+
+        With r what is new, t what stands apart and A half the Hessian, the step A⁻¹(r + share·t) raises the loss by
+        `rise` − (2·share − share²)·tᵀA⁻¹t. A share is wanted that takes off twice the rise, or all there is; if it is
+        more than `most`, they are not charged.
+        """
+        apart = {
+            side: self._whole_residual(side, rows) - self._owed(side, rows) for side, rows in chosen.items()
+        }
+        worth = sum(float(self._decrements(side, chosen[side], apart[side])[0].sum()) for side in chosen)
+        share = 1 - math.sqrt(max(1 - 2 * rise / max(worth, TINY), 0.0))
+        if share <= most:
+            for side, rows in chosen.items():
+                self._halves[side].call_in(rows, apart[side], share, self._halves[side.other])
+        return share <= most
+
     def step(
         self,
         chosen: Chosen,
@@ -388,48 +604,80 @@ class AffectedRows(Generic[Quadratic]):
         forcing: float = FORCING,
         enough: float = math.inf,
         beside: Chosen | None = None,
-    ) -> float:
-        """Newton's step of the chosen rows together; how much lower the loss is then, at least 0.
+        charge: float = 1.0,
+    ) -> Rise:
+        """Newton's step of the chosen rows together, which raises neither the loss nor what is new of it.
 
-        With rows beside them, the step is that of all, of which only the chosen ones move. Damped more after a step
-        that would have raised the loss, which is taken back, and less after one that did not.
+        With rows beside them, the step is that of all, of which only the chosen ones move. A step that would raise what
+        is new is taken back and damped more; for one that would raise the whole loss rows are charged with a share of
+        what stands apart, `charge` at most. No row moves where that does not do.
         """
         chosen = {side: rows for side, rows in chosen.items() if len(rows)}
         if not chosen:
-            return 0.0
+            return Rise()
         together = (
             chosen if beside is None else {side: np.union1d(chosen[side], beside[side]) for side in chosen}
         )
         before = {side: self._halves[side].table[rows] for side, rows in chosen.items()}
+        charged = False
         for _ in range(MAX_REFUSALS):
             steps = self._newton(together, forcing, enough)
-            rise = 0.0
+            steps = {
+                side: steps[side][np.searchsorted(together[side], rows)] for side, rows in chosen.items()
+            }
+            # To take back a step far longer than the rows would leave rounding errors of its own size everywhere.
+            if sum(map(_square, steps.values())) > sum(map(_square, before.values())):
+                self._damping *= 8
+                continue
+            rise = Rise()
             for side, rows in chosen.items():
-                step = steps[side][np.searchsorted(together[side], rows)]
-                rise += self.move(side, rows, before[side] + step)
-            if rise <= 0:
+                rise += self.move(side, rows, before[side] + steps[side])
+            if rise.new <= 0 and rise.whole <= rise.rounding:
                 self._damping = max(self._damping / 4, LEAST_DAMPING)
-                return -rise
+                return rise
             for side, rows in reversed(chosen.items()):
                 self.move(side, rows, before[side])
-            self._damping *= 8
-        return 0.0
+            if rise.new > 0:
+                self._damping *= 8
+            else:
+                if not self._charge(chosen, math.inf if charged else rise.whole, most=charge):
+                    break
+                charged = True
+        return Rise()
 
     def _newton(self, rows: Chosen, forcing: float, enough: float) -> dict[Side, Floats]:
         """Newton's step of some rows, as far as conjugate gradients come."""
         views = {side: self._view(side) for side in rows}
         system = NewtonSystem(self._halves, rows, views, self._h)
-        owed = np.concatenate([self._owed(side, part) for side, part in rows.items()])
-        step = system.solve(
-            owed, damping=self._damping, forcing=forcing, enough=enough, max_products=MAX_PRODUCTS
-        )
-        system.end()
-        return system.split(step)
+        try:
+            owed = np.concatenate([self._owed(side, part) for side, part in rows.items()])
+            limits: dict[str, Any] = {"forcing": forcing, "enough": enough, "max_products": MAX_PRODUCTS}
+            return system.split(system.solve(owed, damping=self._damping, **limits))
+        finally:
+            system.end()
 
 
-def _squared_norm(
-    norm: float, slant: NDArray[np.float64] | float, mass: NDArray[np.float64], drift: NDArray[np.float64]
-) -> float:
-    """Σ‖E_r − m_r·drift·y_r‖² over all rows, from the sums of E."""
-    total = norm - 2 * (drift * slant).sum() + ((drift @ drift) * mass).sum()
-    return max(float(total), 0.0)
+def _to_come(falls: list[float]) -> float:
+    """What steps will still gain if each gains the share of the one before that the last did."""
+    if len(falls) < 2 or not 0 < falls[-1] < falls[-2]:
+        return 0.0
+    return falls[-1] ** 2 / (falls[-2] - falls[-1])
+
+
+def _square(values: Floats) -> float:
+    return float(np.vdot(values, values))
+
+
+def check_weights(model: Bilinear, data: Interactions) -> None:
+    """Raises where single precision is too coarse to follow gradients: beside weights that tower above the others."""
+    weights = data.by(Side.USERS).weights
+    weights = weights[weights > 0]
+    eps = torch.finfo(model.dtype).eps
+    if len(weights) == 0 or float(weights.max()) * eps <= NOISE * float(np.median(weights)):
+        return
+    raise SettingError(
+        f"The largest weight is {float(weights.max() / np.median(weights)):.1g} times the median weight, and the model "
+        f"is in {str(model.dtype).removeprefix('torch.')}, where {NOISE / eps:.1g} times is too much to be followed. "
+        f"Scale the weights (take their logarithm, say), or train in double precision (dtype=torch.float64; "
+        f"--precision double)."
+    )

@@ -13,7 +13,7 @@ into anybody's row: what is stored is E_r = e_r + m_r·(Ĝ − Ĝ₀)·y_r for a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,6 +35,14 @@ from alteraser.models.ridge import weighted_gram
 
 Floats = NDArray[Any]
 SMALL_PRODUCT = 2**18  # multiplications: numpy's own threads stay out of it
+
+
+class Moved(NamedTuple):
+    """What a move of rows does to the loss, but for what the entries' own curvature and slope bring."""
+
+    fall: float  # by how much it falls, debts apart
+    rest: float  # what missing entries and penalties add to it, debts and all
+    rest_size: float  # the same, without regard to sign: what its rounding errors go by
 
 
 @dataclass(eq=False, repr=False)
@@ -154,6 +162,33 @@ class Half:
             rows, other.starts, other.counts, other.columns, self.slots, self.owners, self.n_new
         )
 
+    def squared_norm(self, other: Half) -> float:
+        """Σ‖e_r‖² over all rows, debts and what is new together; only touched rows are looked at."""
+        touched = self.touched
+        shared = np.einsum("rj,rj->", self.debt[touched], self.new[: self.n_new], dtype=np.float64)
+        norm = self.norm + self.new_norm + 2 * float(shared)
+        return _squared_norm(norm, self.slant + self.new_slant, self.mass, other.drift + other.new_drift)
+
+    def new_squared_norm(self, other: Half) -> float:
+        """The same of what is new alone; no row is looked at."""
+        return _squared_norm(self.new_norm, self.new_slant, self.mass, other.new_drift)
+
+    def call_in(self, rows: NDArray[np.int64], apart: Floats, share: float, other: Half) -> None:
+        """A share of what some rows have apart from what is new counts as new; each row is named once.
+
+        That is their debt and, beyond it, the gradient that the original had in them: `apart` is all of it.
+        """
+        part = self.table.dtype.type(share)
+        missing, table = self.missing[rows, None], self.table[rows]
+        self.add(rows, part * apart)
+        before = self.debt[rows]
+        after = before - part * (before - missing * times(table, other.drift))
+        self.norm += float(
+            np.square(after, dtype=np.float64).sum() - np.square(before, dtype=np.float64).sum()
+        )
+        self.slant += times((missing * table).T, after - before)
+        self.debt[rows] = after
+
     def close(self) -> None:
         """What is new becomes a debt like the others."""
         if self.n_new == 0:
@@ -164,7 +199,7 @@ class Half:
         self.slant += self.new_slant
         self.n_new, self.new_norm, self.new_slant = 0, 0.0, 0.0
 
-    def call_in(self, owed: Floats) -> None:
+    def call_in_all(self, owed: Floats) -> None:
         """Of all rows what they owe counts as new, and Ĝ₀ becomes Ĝ."""
         self.debt, self.new = np.zeros_like(self.debt), owed
         self.n_new = len(owed)
@@ -184,12 +219,12 @@ class Half:
         h: Floats,
         spread: Floats,
         other: Half,
-    ) -> float:
-        """Rows become `vectors` once their change was spread; by how much the loss falls, entries' curvature apart."""
+    ) -> Moved:
+        """Rows become `vectors` once their change was spread."""
         self.n_new = give_slots(rows, self.slots, self.owners, self.n_new)
         kind, d = self.table.dtype, len(h)
         sums = np.zeros((n_threads(), 5, padded(d) ** 2), kind)
-        totals = np.zeros((n_threads(), 3))
+        totals = np.zeros((n_threads(), 5))
         move_rows(
             rows,
             self.table,
@@ -216,10 +251,10 @@ class Half:
         self.slant += slant
         self.new_slant += new_slant
         other.new_slant += of_other
-        fall, growth, growth_of_new = totals.sum(0)
-        self.norm += float(growth)
-        self.new_norm += float(growth_of_new)
-        return float(fall)
+        fall, growth, growth_of_new, rest, rest_size = totals.sum(0).tolist()
+        self.norm += growth
+        self.new_norm += growth_of_new
+        return Moved(fall, rest, rest_size)
 
     def clear(self, rows: NDArray[np.int64]) -> None:
         """Rows of zeros without entries are at their minimum, whatever the original's gradient was."""
@@ -227,6 +262,14 @@ class Half:
         self.new_norm -= float(np.square(self.new_of(rows)).sum(dtype=np.float64))
         self.debt[rows] = 0
         self.new[self.slots[rows]] = 0
+
+
+def _squared_norm(
+    norm: float, slant: NDArray[np.float64] | float, mass: NDArray[np.float64], drift: NDArray[np.float64]
+) -> float:
+    """Σ‖E_r − m_r·drift·y_r‖² over all rows, from the sums of E."""
+    total = norm - 2 * (drift * slant).sum() + ((drift @ drift) * mass).sum()
+    return max(float(total), 0.0)
 
 
 def times(a: Floats, b: Floats) -> Floats:

@@ -28,16 +28,27 @@ class Preconditioner:
 
     basis: Floats  # the eigenvectors of Ĝ, as columns
     spectrum: Floats  # its eigenvalues, [d]
+    weighted: (
+        bool  # false where missing entries weigh nothing, so that Ĝ is zero and another matrix stands for it
+    )
 
     @classmethod
-    def of(cls, gram: NDArray[np.float64], kind: np.dtype[Any]) -> Preconditioner:
+    def of(cls, other: Half) -> Preconditioner:
+        """From the other side: its Gram matrix, or the one without weights where that is zero."""
+        gram, kind = other.gram, other.table.dtype
+        weighted = bool(gram.trace() > 0)
+        if not weighted:
+            table = other.table.astype(np.float64)
+            gram = other.outer * (table.T @ table)
         values, vectors = np.linalg.eigh(gram)
-        return cls(vectors.astype(kind), np.maximum(values, 0).astype(kind))
+        return cls(vectors.astype(kind), np.maximum(values, 0).astype(kind), weighted)
 
     def alpha(self, half: Half, rows: NDArray[np.int64]) -> Floats:
-        missing = half.missing[rows]
-        alpha = missing + half.masses[rows] / max(self.spectrum.sum(), np.finfo(self.spectrum.dtype).tiny)
-        positive: Floats = np.maximum(alpha, missing / 10)
+        missing: Floats = half.missing[rows] * half.table.dtype.type(self.weighted)
+        total = self.spectrum.sum()
+        if not total > 0:
+            return missing
+        positive: Floats = np.maximum(missing + half.masses[rows] / total, missing / 10)
         return positive
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
+import torch
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Missing, Requests
@@ -26,6 +27,7 @@ from alteraser.sweep.sweep import (
     Sweeper,
     check_stopping_rule,
     repeat,
+    rounding,
 )
 from alteraser.train.base import Training
 from alteraser.unlearn.base import Outcome, forget_by, timer
@@ -33,6 +35,13 @@ from alteraser.unlearn.base import Outcome, forget_by, timer
 Scope = Literal["forgetting", "affected", "all"]
 TOLERANCES: dict[Scope, float] = {"forgetting": 0.0, "affected": 0.002, "all": 1e-5}
 SCOPES = tuple(TOLERANCES)
+OF_PASSES = (
+    "solver",
+    "acceleration",
+    "block_rows",
+    "executor",
+    "solve_others",
+)  # what "affected" has no use for
 FAINT = 0.01  # of the gradient that is left: below it the tolerance is met first, and the norm need not be looked at
 
 
@@ -74,12 +83,22 @@ class AltEraser:
             raise SettingError(f"training_gap is {self.training_gap}; a number from 0 up is wanted.")
         if not self.budget_seconds > 0:
             raise SettingError(f"budget_seconds is {self.budget_seconds}; a number above 0 is wanted.")
-        if self.scope == "affected" and (self.solver != ah_newton or self.solve_others):
-            raise SettingError(
-                "scope='affected' has steps of its own: it takes no other solver and leaves h as it is. "
-                "Take scope='all' for those."
-            )
+        if self.scope == "affected":
+            self._check_affected()
         self._sweeper()
+
+    def _check_affected(self) -> None:
+        usual = {field.name: field.default for field in fields(self)}
+        given = [name for name in OF_PASSES if getattr(self, name) != usual[name]]
+        if given:
+            raise SettingError(
+                f"{', '.join(given)} came with scope='affected', which has steps of its own and leaves h as it is. "
+                f"Take scope='all' for passes over all rows."
+            )
+        if self.training_gap > 1:
+            raise SettingError(
+                f"training_gap is {self.training_gap}; with scope='affected' a number from 0 to 1 is wanted."
+            )
 
     def forget(
         self,
@@ -93,22 +112,18 @@ class AltEraser:
         """The original made to forget what is requested, without starting anew."""
         out_of_time = timer(self.budget_seconds)
 
-        def erase(whole: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
+        def work(whole: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
+            erase = self._by_affected_rows if self.scope == "affected" else self._by_passes
             dimensions = whole.carrying()
             # The step for Φ would share out among the others what h has in an empty dimension.
-            empty = len(dimensions) < whole.table(whole.sides[0]).shape[1] and not self.solve_others
-            model = whole.only(dimensions) if empty else whole
-            if self.scope == "affected":
-                training = self._by_affected_rows(model, full, forget, remain, out_of_time)
-            else:
-                training = self._by_passes(model, full, forget, remain, out_of_time, progress)
-            return (
-                replace(training, model=whole.with_dimensions(dimensions, training.model))
-                if empty
-                else training
-            )
+            if len(dimensions) == whole.table(whole.sides[0]).shape[1] or self.solve_others:
+                return erase(whole, full, forget, remain, out_of_time, progress)
+            if whole.with_openings(full, remain, forget.by(Side.USERS).occupied) is not whole:
+                return erase(whole, full, forget, remain, out_of_time, progress)
+            training = erase(whole.only(dimensions), full, forget, remain, out_of_time, progress)
+            return replace(training, model=whole.with_dimensions(dimensions, training.model))
 
-        return forget_by(erase, original, full, requested, missing=missing)
+        return forget_by(work, original, full, requested, missing=missing)
 
     def _by_passes(
         self,
@@ -120,7 +135,8 @@ class AltEraser:
         progress: Progress | None,
     ) -> Training[Model]:
         sweeper, rows = self._sweeper(), Rows.occupied(forget)
-        model = sweeper.sweep(original, remain, rows)
+        start = original if self.solve_others else original.with_openings(full, remain, rows.of(Side.USERS))
+        model, loss, lower = _forgetting_pass(sweeper, start, remain, rows)
         max_passes = 0 if self.scope == "forgetting" else self.max_passes
         goal, left = self._goal_and_left(original, full, model, remain, max_passes)
         near = left <= goal
@@ -130,13 +146,14 @@ class AltEraser:
             remain,
             max_passes=0 if near else max_passes,
             tolerance=self._tolerance,
+            loss=loss,
             gradient_goal=goal if goal > FAINT * left else 0.0,
             out_of_time=out_of_time,
             acceleration=self.acceleration,
             progress=progress,
         )
         visited = len(rows) + passes.n_passes * len(Rows.occupied(remain))
-        return Training(passes.model, passes.losses, near or passes.converged, visited)
+        return Training(passes.model, passes.losses, lower and (near or passes.converged), visited)
 
     def _by_affected_rows(
         self,
@@ -145,25 +162,38 @@ class AltEraser:
         forget: Interactions,
         remain: Interactions,
         out_of_time: OutOfTime,
+        progress: Progress | None,
     ) -> Training[Model]:
         if not isinstance(original, Bilinear):
             raise SettingError(
                 f"scope='affected' needs rows with a closed form, which {type(original).__name__} does not have. "
                 f"Take scope='all'."
             )
+        watch = None
+        if progress is not None:
+            loss = original.loss(remain)
+            watch = lambda done, fallen: progress(done, self.max_passes, loss - fallen)  # noqa: E731
         rows = AffectedRows(original, full, training_gap=self.training_gap)
         pairs = forget.by(Side.USERS)
         users = np.repeat(np.arange(len(pairs)), pairs.counts)
         # Where no pair has two events, none keeps a part of its weight.
         repeated = full.by(Side.USERS).n_entries < len(full)
         left = remain.weights_of(users, pairs.columns) if repeated else np.full(len(users), -1, np.float32)
-        rows.delete(users, pairs.columns.astype(np.int64), left)
+        emptied = rows.delete(users, pairs.columns.astype(np.int64), left)
         if self.training_gap != 1:
             rows.call_in_debts()
         settled = rows.settle(
-            pairs.occupied, tolerance=self._tolerance, out_of_time=out_of_time, max_steps=self.max_passes
+            pairs.occupied,
+            tolerance=self._tolerance,
+            emptied=emptied,
+            out_of_time=out_of_time,
+            max_steps=self.max_passes,
+            watch=watch,
         )
-        return Training(rows.model, [], settled.converged, settled.rows_visited)
+        falls = [-rise.whole for rise in settled.rises]
+        return Training(
+            rows.model, [], settled.converged, settled.rows_visited, [emptied + falls[0], *falls[1:]]
+        )
 
     def _goal_and_left(
         self, original: Model, full: Interactions, model: Model, remain: Interactions, max_passes: int
@@ -179,3 +209,25 @@ class AltEraser:
 
     def _sweeper(self) -> Sweeper:
         return Sweeper(self.solver, self.block_rows, self.executor, self.solve_others)
+
+
+def _forgetting_pass(
+    sweeper: Sweeper, original: Model, remain: Interactions, rows: Rows
+) -> tuple[Model, float, bool]:
+    """The rows of those who forget solved anew, the loss then, and whether it is no higher than it was.
+
+    Where the rows' own precision does not do, they are solved in double; where that raises the loss too, only rows
+    without interactions change.
+    """
+    emptied = original.without_empty_rows(remain)
+    before = emptied.loss(remain)
+    kind = original.table(original.sides[0]).dtype
+    for precision in (kind, torch.float64):
+        swept = _in(kind, sweeper.sweep(_in(precision, original), remain, rows))
+        if (loss := swept.loss(remain)) <= before * (1 + rounding(original)):
+            return swept, loss, True
+    return emptied, before, False
+
+
+def _in(kind: torch.dtype, model: Model) -> Model:
+    return model.with_parameters({name: value.to(kind) for name, value in model.parameters().items()})

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
+import numpy as np
+
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Match, Missing, Requests
 from alteraser.sweep.sweep import Model, OutOfTime, Progress
@@ -17,7 +19,8 @@ from alteraser.train.base import Training
 class Cost:
     """What forgetting took and what it achieved on the remaining data.
 
-    `seconds` run from the request to the new tables in memory, indexing included; measuring is left out.
+    `seconds` run from the request to the new tables in memory, indexing included; measuring is left out. The first of
+    `passes` is that over the rows of those who forget.
     """
 
     seconds: float
@@ -85,15 +88,16 @@ def forget_by(
     else:
         training = Training(original, losses=[], converged=True, rows_visited=0)
     seconds = time.perf_counter() - began
-    loss_after = training.model.loss(remain)
-    # Who has not looked at the loss on the way ends with one that is looked at now.
-    losses = training.losses or [loss_after] * bool(match.mask.any())
+    loss_before, loss_after = original.loss(remain), training.model.loss(remain)
+    losses = training.losses
+    if training.falls:
+        losses = [*(loss_before - np.cumsum(training.falls[:-1])).tolist(), loss_after]
     cost = Cost(
         seconds=seconds,
         passes=len(losses),
         rows_visited=training.rows_visited,
         losses=losses,
-        loss_before=original.loss(remain),
+        loss_before=loss_before,
         loss_after=loss_after,
         gradient_before=original.gradient_norm(remain),
         gradient_after=training.model.gradient_norm(remain),

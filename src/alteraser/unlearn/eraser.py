@@ -14,6 +14,7 @@ from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Match, Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.sweep.affected import AffectedRows, Quadratic
+from alteraser.sweep.sweep import OutOfTime, never
 from alteraser.unlearn.base import timer
 
 TOLERANCE = 0.05
@@ -34,8 +35,8 @@ class Drift:
 class Erased:
     """What the requests matched, what forgetting took, how far the model then was from where it should be.
 
-    `converged` is false if time ran out before the tolerance was met; `cleaned_up` says that the drift passed its limit
-    and that all rows were visited.
+    `converged` is false if the tolerance was not met, or if the drift is above its limit still, because time ran out or
+    steps gained nothing more; `cleaned_up` says that the drift passed its limit and that all rows were visited.
     """
 
     match: Match
@@ -51,8 +52,9 @@ class Eraser(Generic[Quadratic]):
 
     Each request (or batch of them) visits the rows it affects, most affected first, until `tolerance` of the gap is
     left that it opened in the loss, or until `budget_seconds` are over. What is left adds up: where it comes to more
-    than `drift_limit` of the loss, all rows are visited. A model that was not trained to its optimum stays as far from
-    it as it was (`training_gap` 1), or the way there counts as drift (0).
+    than `drift_limit` of the loss, all rows are visited, if there is time. No request raises the loss on what remains.
+    A model that was not trained to its optimum stays about as far from it as it was (`training_gap` 1), or the way
+    there counts as drift (0).
     """
 
     def __init__(
@@ -84,15 +86,16 @@ class Eraser(Generic[Quadratic]):
         taken = self._events.take(requested, missing)
         visited, converged, cleaned_up = 0, True, False
         if len(taken.users):
-            self._rows.delete(taken.users, taken.items, taken.weights_left)
+            emptied = self._rows.delete(taken.users, taken.items, taken.weights_left)
             settled = self._rows.settle(
-                np.unique(taken.users), tolerance=self._tolerance, out_of_time=out_of_time
+                np.unique(taken.users), tolerance=self._tolerance, emptied=emptied, out_of_time=out_of_time
             )
             visited, converged = settled.rows_visited, settled.converged
         drift = self.drift()
-        if drift.loss_gap > self._limit:
-            visited, cleaned_up = visited + self._clean_up(), True
+        if drift.loss_gap > self._limit and not out_of_time():
+            visited, cleaned_up = visited + self._clean_up(out_of_time), True
             drift = self.drift()
+        converged = converged and drift.loss_gap <= self._limit
         return Erased(taken.match, time.perf_counter() - began, visited, converged, cleaned_up, drift)
 
     def drift(self) -> Drift:
@@ -101,15 +104,15 @@ class Eraser(Generic[Quadratic]):
 
     def clean_up(self) -> Drift:
         """Visits all rows until a twentieth of the drift is left."""
-        self._clean_up()
+        self._clean_up(never)
         return self.drift()
 
-    def _clean_up(self) -> int:
+    def _clean_up(self, out_of_time: OutOfTime) -> int:
         """The rows visited until both a twentieth of the drift is left and no more than half of its limit."""
         visited, wanted = 0, min(CLEAN * self.drift().loss_gap, self._limit / 2)
         for _ in range(MAX_ROUNDS):
-            visited += self._rows.settle_all(tolerance=CLEAN).rows_visited
-            if self.drift().loss_gap <= wanted:
+            visited += self._rows.settle_all(tolerance=CLEAN, out_of_time=out_of_time).rows_visited
+            if self.drift().loss_gap <= wanted or out_of_time():
                 break
         return visited
 

@@ -1,0 +1,92 @@
+"""No way to forget raises the loss on what remains, from whatever original, and none says converged where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from alteraser import ALS, AltEraser, Eraser, Interactions, Objective, Requests, fit
+from alteraser.data.interactions import Side
+
+OBJECTIVES = {"plain": Objective(w0=0.3, l2=0.5, l2_scaling=0.0), "scaled": Objective(w0=0.3, l2=0.02)}
+PRECISIONS = {"single": torch.float32, "double": torch.float64}
+ROUNDING = {"single": 1e-6, "double": 1e-12}
+SCOPES: list[AltEraser] = [AltEraser(scope="forgetting"), AltEraser(scope="affected"), AltEraser(scope="all")]
+
+
+@pytest.fixture(scope="module")
+def full(random_data: Any) -> Interactions:
+    data: Interactions = random_data(70, 45, density=0.15, seed=3)
+    return data
+
+
+def half_of(data: Interactions, user: int) -> dict[str, Any]:
+    row = data.by(Side.USERS)
+    items = row.columns[row.starts[user] : row.starts[user + 1] : 2]
+    return {"user": f"u{user}", "items": [f"i{item}" for item in items]}
+
+
+KINDS: dict[str, Callable[[Interactions], list[dict[str, Any]]]] = {
+    "halves": lambda data: [half_of(data, user) for user in range(0, 60, 2)],
+    "account": lambda _: [{"user": "u7"}],
+    "item": lambda _: [{"item": "i3"}],
+    "pair": lambda data: [
+        {"user": "u9", "item": f"i{data.by(Side.USERS).columns[data.by(Side.USERS).starts[9]]}"}
+    ],
+}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        (passes, enmf, objective, precision)
+        for passes in (1, 3, 6, 12, None)
+        for enmf in (False, True)
+        for objective in OBJECTIVES
+        for precision in PRECISIONS
+    ],
+    ids=lambda given: "-".join(map(str, given)),
+)
+def case(request: pytest.FixtureRequest, full: Interactions, small_model: Any) -> tuple[Any, float]:
+    """An original after so many passes, or as training leaves it by default; and what is rounding in its loss."""
+    passes, enmf, objective, precision = request.param
+    start = small_model(full, dim=8, objective=OBJECTIVES[objective], enmf=enmf, dtype=PRECISIONS[precision])
+    trainer = ALS() if passes is None else ALS(max_passes=passes, tolerance=0.0, acceleration=None)
+    return fit(start, full, trainer=trainer).model, ROUNDING[precision]
+
+
+def loss_of(model: Any, data: Interactions, dense_loss: Any) -> float:
+    return float(
+        dense_loss(data, model.objective, *(value.double() for value in model.parameters().values()))
+    )
+
+
+def test_no_scope_raises_the_loss(case: tuple[Any, float], full: Interactions, dense_loss: Any) -> None:
+    original, rounding = case
+    for scope in SCOPES:
+        for kind, requests in KINDS.items():
+            outcome = scope.forget(original, full, Requests.of(requests(full)))
+            remain = full.without(outcome.match.mask)
+            before, after = (loss_of(model, remain, dense_loss) for model in (original, outcome.model))
+            assert after <= before * (1 + rounding), (scope.scope, kind)
+
+
+def test_no_request_of_a_session_raises_the_loss(
+    case: tuple[Any, float], full: Interactions, dense_loss: Any
+) -> None:
+    """Through clean-ups, too, which a low limit brings."""
+    model, rounding = case
+    eraser = Eraser(model, full, drift_limit=1e-5)
+    kinds = [KINDS["account"](full), KINDS["item"](full), KINDS["pair"](full)]
+    requests = [*kinds, *([half_of(full, user)] for user in range(20, 50)), [{"item": "i8"}, {"user": "u60"}]]
+    cleaned = 0
+    for request in requests:
+        cleaned += eraser.forget(Requests.of(request), missing="ignore").cleaned_up
+        now, remain = eraser.model, eraser.remain
+        before, after = (loss_of(each, remain, dense_loss) for each in (model, now))
+        assert after <= before * (1 + rounding)
+        model = now
+    assert cleaned > 0
