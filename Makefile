@@ -27,7 +27,7 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 bench-page: setup
-	$(BIN)/python -m benchmarks --only page
+	$(BIN)/python -m benchmarks page
 
 results-page: setup
 	$(BIN)/python -m alteraser.experiments.page docs/results docs/results.md

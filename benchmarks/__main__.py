@@ -1,10 +1,11 @@
-"""`python -m benchmarks`: measure, keep the results, write the page."""
+"""`python -m benchmarks [NAME …]`: measure, keep the results, write the pages."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks import batches, footprint, page, passes, requests, scaling, sequence, unlearning
@@ -20,20 +21,30 @@ BENCHMARKS: dict[str, Callable[[str | None], dict[str, Any]]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=[*BENCHMARKS, "page"], help="one of them; page: no measuring")
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"{', '.join(BENCHMARKS)} (all of them if none is named), or page, which measures nothing",
+    )
     parser.add_argument("--data-dir", help="folder of the named data sets (default: $ALTERASER_DATA)")
-    arguments = parser.parse_args()
+    given = parser.parse_args(arguments)
+    unknown = set(given.names) - {*BENCHMARKS, "page"}
+    if unknown:
+        parser.error(
+            f"there is no {', '.join(sorted(unknown))}; the names are {', '.join(BENCHMARKS)} and page"
+        )
     page.RESULTS.mkdir(exist_ok=True)
     for name, measure in BENCHMARKS.items():
-        if arguments.only in (None, name):
+        if name in (given.names or BENCHMARKS):
             print(f"measuring {name} …", flush=True)
-            result = measure(arguments.data_dir)
+            result = measure(given.data_dir)
             (page.RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
     page.write()
     print(f"written: {page.PAGE.name}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -20,9 +20,9 @@ PLOT = Path("images") / "scaling.svg"
 def write(path: Path = PAGE) -> None:
     """The page, made of what `python -m benchmarks` measured last."""
     intro = (
-        "Made from `benchmarks/results/` by `make bench-page`; measured by `make bench` (`--only NAME` for one of "
-        "them). Speeds are ratios of things measured in turn in one run, medians over the rounds; a single number of "
-        "seconds says more about the machine than about the software.\n"
+        "Made from `benchmarks/results/` by `make bench-page`; measured by `make bench` (one of them: `python -m "
+        "benchmarks NAME`). Speeds are ratios of things measured in turn in one run, medians over the rounds; a single "
+        "number of seconds says more about the machine than about the software.\n"
     )
     parts = ["# Benchmarks\n", intro]
     for name, section in SECTIONS.items():
