@@ -1,4 +1,7 @@
-"""`python -m benchmarks [NAME …]`: measure, keep the results, write the pages."""
+"""`python -m benchmarks [NAME …]`: measure, keep the results, write the pages.
+
+`python -m benchmarks never-worse` has options of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks import batches, footprint, page, passes, requests, scaling, sequence, unlearning
+from benchmarks.never_worse import page as never_worse_page
+from benchmarks.never_worse import run as never_worse
 
 BENCHMARKS: dict[str, Callable[[str | None], dict[str, Any]]] = {
     "passes": passes.measure,
@@ -19,9 +24,13 @@ BENCHMARKS: dict[str, Callable[[str | None], dict[str, Any]]] = {
     "scaling": scaling.measure,
     "footprint": footprint.measure,
 }
+OTHERS: dict[str, Callable[[Sequence[str]], None]] = {"never-worse": never_worse.main}
 
 
 def main(arguments: Sequence[str]) -> None:
+    if arguments and arguments[0] in OTHERS:
+        OTHERS[arguments[0]](arguments[1:])
+        return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "names",
@@ -43,6 +52,8 @@ def main(arguments: Sequence[str]) -> None:
             result = measure(given.data_dir)
             (page.RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
     page.write()
+    if never_worse_page.RESULT.exists():
+        never_worse_page.write()
     print(f"written: {page.PAGE.name}")
 
 

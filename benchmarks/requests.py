@@ -25,7 +25,7 @@ from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.joint import JointNewton
-from alteraser.sweep.sweep import Sweeper, repeat
+from alteraser.sweep.sweep import Model, Sweeper, repeat
 from alteraser.train.als import ALS
 from alteraser.unlearn.eraser import Erased, Eraser
 
@@ -109,7 +109,7 @@ def _figures(
     }
 
 
-def lowest(model: MF, data: Interactions) -> MF:
+def lowest(model: Model, data: Interactions) -> Model:
     """Where joint Newton steps in double precision end."""
     exact = model.with_parameters({name: value.double() for name, value in model.parameters().items()})
     return repeat(

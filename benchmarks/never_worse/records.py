@@ -1,0 +1,95 @@
+"""What was measured: a record for each cell, in one file that grows while the benchmark runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FORGETTING, AFFECTED, ALL, SESSION, LONG_SESSION = WAYS = (
+    "forgetting",
+    "affected",
+    "all",
+    "session",
+    "long session",
+)
+ROUNDING = {"float32": 1e-6, "float64": 1e-12}  # of the loss
+# The share of the gap that may be left where forgetting says that it converged, as docs/how-it-works.md promises it.
+TOLERANCES = {AFFECTED: 0.002, SESSION: 0.05, LONG_SESSION: 0.05}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One original, one kind of request, and one way to forget."""
+
+    data: str
+    model: str
+    penalty: str
+    precision: str
+    original: str
+    request: str
+    way: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """What forgetting did in a cell, request by request: most cells have one, a long session has many.
+
+    Losses are those of the model before and after a request on the data that this request leaves. The gradient and the
+    gap are those of the original and of the last model on the data left in the end; the gap is known for originals at
+    their optimum.
+    """
+
+    cell: Cell
+    loss_before: list[float]
+    loss_after: list[float]
+    converged: list[bool]
+    seconds: list[float]
+    gradient_before: float
+    gradient_after: float
+    gap_opened: float | None = None
+    gap_left: float | None = None
+
+    @property
+    def rises(self) -> list[float]:
+        """By how much of itself each request raised the loss; a loss that is no number counts as infinite."""
+        losses = zip(self.loss_before, self.loss_after, strict=True)
+        rises = ((after - before) / before for before, after in losses)
+        return [math.inf if math.isnan(rise) else rise for rise in rises]
+
+    @property
+    def n_beyond_rounding(self) -> int:
+        """How many requests raised the loss."""
+        return sum(rise > ROUNDING[self.cell.precision] for rise in self.rises)
+
+    @property
+    def share_left(self) -> float | None:
+        """What is left of the gap that the requests opened; None where that is not known."""
+        if self.gap_opened is None or self.gap_left is None:
+            return None
+        return self.gap_left / self.gap_opened
+
+    @property
+    def breaks_its_word(self) -> bool:
+        """Whether it converged, as it said, and left more than the tolerance, or a share that is no number."""
+        if not all(self.converged) or self.share_left is None:
+            return False
+        return not self.share_left <= TOLERANCES[self.cell.way]
+
+
+def write(records: Iterable[Record], path: Path) -> None:
+    """Writes a line for each record; the file is never seen half written."""
+    unfinished = path.with_suffix(".unfinished")
+    lines = ",\n".join(json.dumps(asdict(record)) for record in records)
+    unfinished.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+def read(path: Path) -> list[Record]:
+    """The records that were written."""
+    return [
+        Record(**(record | {"cell": Cell(**record["cell"])}))
+        for record in json.loads(path.read_text(encoding="utf-8"))
+    ]
