@@ -1,6 +1,6 @@
 """`python -m benchmarks [NAME …]`: measure, keep the results, write the pages.
 
-`python -m benchmarks never-worse` has options of its own.
+`python -m benchmarks never-worse` and `python -m benchmarks against REV` have options of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks import batches, footprint, page, passes, requests, scaling, sequence, unlearning
+from benchmarks import against, batches, footprint, page, passes, requests, scaling, sequence, unlearning
 from benchmarks.never_worse import page as never_worse_page
 from benchmarks.never_worse import run as never_worse
 
@@ -24,7 +24,10 @@ BENCHMARKS: dict[str, Callable[[str | None], dict[str, Any]]] = {
     "scaling": scaling.measure,
     "footprint": footprint.measure,
 }
-OTHERS: dict[str, Callable[[Sequence[str]], None]] = {"never-worse": never_worse.main}
+OTHERS: dict[str, Callable[[Sequence[str]], None]] = {
+    "never-worse": never_worse.main,
+    "against": against.main,
+}
 
 
 def main(arguments: Sequence[str]) -> None:

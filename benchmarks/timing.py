@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 
 def in_turn(tasks: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, list[float]]:
@@ -19,6 +19,33 @@ def in_turn(tasks: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[s
     return seconds
 
 
+def alternating(tasks: Mapping[str, Callable[[], float]], *, rounds: int) -> dict[str, list[float]]:
+    """What each task says it took in each round; every other round goes through them backwards.
+
+    Who comes second finds the machine as the first has left it, and so each of two comes second every other time.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    order = list(tasks)
+    for _ in range(rounds):
+        for name in order:
+            seconds[name].append(tasks[name]())
+        order.reverse()
+    return seconds
+
+
+def ratios(seconds: Mapping[str, list[float]], ours: str, theirs: str) -> list[float]:
+    """Of each round, our time over theirs."""
+    return [a / b for a, b in zip(seconds[ours], seconds[theirs], strict=True)]
+
+
 def median_ratio(seconds: Mapping[str, list[float]], ours: str, theirs: str) -> float:
     """The median over the rounds of our time over theirs in the same round."""
-    return statistics.median(a / b for a, b in zip(seconds[ours], seconds[theirs], strict=True))
+    return statistics.median(ratios(seconds, ours, theirs))
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """A quarter of the values is at most the first, half of them at most the second, a quarter at least the third."""
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high

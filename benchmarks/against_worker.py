@@ -1,0 +1,88 @@
+"""One side of `python -m benchmarks against REV`: runs tasks with whichever revision PYTHONPATH names.
+
+Started as a script, so that nothing of this revision comes with it; it uses only names that revisions have in common.
+Reads a task a line from standard input, answers each with its seconds, and compiles nothing while it is timed: the
+first time a task runs does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import alteraser as ae  # before torch: it says how idle threads wait
+
+# isort: split
+import torch
+
+
+class Worker:
+    """The originals, their data and their requests, and what is done with them.
+
+    A folder holds for each data set `NAME.npz`, the tables of its original, and `NAME.json`: the objective and, under
+    the name of each task, its requests.
+    """
+
+    def __init__(self, folder: Path, data_dir: str | None) -> None:
+        self._folder, self._data_dir = folder, data_dir
+        self._case = cache(self._read)
+
+    def passes(self, name: str) -> tuple[float, Any]:
+        """One exact pass: all users given the items, then all items given the users."""
+        from alteraser.optim.newton import ah_newton
+        from alteraser.sweep.sweep import Rows, Sweeper
+
+        data, original, _ = self._case(name)
+        began = time.perf_counter()
+        model = Sweeper(ah_newton).sweep(original, data, Rows.occupied(data))
+        return time.perf_counter() - began, model
+
+    def request(self, name: str) -> tuple[float, Any]:
+        """The median of requests one after another in one session; the first only warms it up."""
+        data, original, asked = self._case(name)
+        session_type = getattr(ae, "LiveModel", None) or ae.Eraser
+        session, seconds = session_type(original, data), []
+        for requests in asked["request"]:
+            wanted = ae.Requests.of(requests)
+            began = time.perf_counter()
+            session.forget(wanted)
+            seconds.append(time.perf_counter() - began)
+        return statistics.median(seconds[1:]), session.model
+
+    def batch(self, name: str) -> tuple[float, Any]:
+        """Many users at once, by the rows that they affect."""
+        data, original, asked = self._case(name)
+        outcome = ae.AltEraser(scope="affected").forget(original, data, ae.Requests.of(asked["batch"]))
+        return outcome.cost.seconds, outcome.model
+
+    def _read(self, name: str) -> tuple[Any, Any, dict[str, Any]]:
+        told = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
+        held = np.load(self._folder / f"{name}.npz")
+        users, items = (torch.from_numpy(held[side]) for side in ("users", "items"))
+        data = ae.load_dataset(name, data_dir=self._data_dir)
+        objective, rng = ae.Objective(**told["objective"]), np.random.default_rng(0)
+        fresh = ae.MF.sized_for(data, dim=users.shape[1], objective=objective, rng=rng)
+        return data, replace(fresh, users=users, items=items), told
+
+
+def main(folder: str, data_dir: str = "") -> None:
+    worker = Worker(Path(folder), data_dir or None)
+    print(json.dumps({"source": ae.__file__}), flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        seconds, model = getattr(worker, asked["task"])(asked["data"])
+        if asked["tables"]:
+            np.savez(asked["tables"], users=model.users.numpy(), items=model.items.numpy())
+        print(json.dumps({"seconds": seconds}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
