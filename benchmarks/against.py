@@ -212,8 +212,17 @@ class Worker:
             stdout=subprocess.PIPE,
             text=True,
         )
-        held = Path(self._answer()["source"])
-        assert held.is_relative_to(source), f"{held} was imported, not {source}"
+        try:
+            self._check(source)
+        except BaseException:
+            self.end()
+            raise
+
+    def _check(self, source: Path) -> None:
+        """Raises unless the package was imported from where it should be."""
+        held = Path(self._answer()["source"]).resolve()
+        if not held.is_relative_to(source.resolve()):
+            raise RuntimeError(f"{held} was imported instead of the package in {source}.")
 
     def run(self, task: str, data: str, *, tables: Path | None = None) -> float:
         """The seconds that the task says it took; the tables that it ends with go to a file if one is named."""
@@ -235,6 +244,10 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Ends the process."""
         self._process.kill()
         self._process.communicate()
 

@@ -48,7 +48,7 @@ class Worker:
     def request(self, name: str) -> tuple[float, Any]:
         """The median of requests one after another in one session; the first only warms it up."""
         data, original, asked = self._case(name)
-        session_type = getattr(ae, "LiveModel", None) or ae.Eraser
+        session_type = next(getattr(ae, name) for name in ("LiveModel", "Eraser") if hasattr(ae, name))
         session, seconds = session_type(original, data), []
         for requests in asked["request"]:
             wanted = ae.Requests.of(requests)
