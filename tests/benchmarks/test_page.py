@@ -1,0 +1,134 @@
+"""The page shows a miss as a miss."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import page
+
+Result = dict[str, Any]
+
+
+def read(name: str) -> Result:
+    result: Result = json.loads((page.RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return result
+
+
+def at_its_limits(name: str) -> Result:
+    """A result in which every figure that has a limit is exactly there."""
+    result = read(name)
+    if name in ("requests", "sequence"):
+        result["summary"] |= result["limits"]
+    elif name == "footprint":
+        result |= result["limits"]
+    elif name == "passes":
+        for figure in result["figures"]:
+            figure["ratio"] = figure["limit"]
+            if "rate" in figure:
+                figure["rate"] = figure["rate_limit"]
+    elif name == "batches":
+        for figure in result["figures"]:
+            figure["ratio"] = result["limits"]["ratio"]
+            figure["rbo"] |= {"all": result["limits"]["rbo_below"], "affected": 0.0}
+    else:
+        for figure in result["figures"]:
+            figure["peak_over_held"] = result["limits"]["memory"]
+        result["growth"]["growth"] = result["limits"]["p50_growth_to_30"]
+    return result
+
+
+def n_missed(name: str, result: Result) -> int:
+    return "\n".join(page.SECTIONS[name](result)).count("**no**")
+
+
+def worse(where: Callable[[Result], Result], key: str, *, by: float = 1.0001) -> Callable[[Result], None]:
+    """Makes one figure a little worse."""
+
+    def change(result: Result) -> None:
+        where(result)[key] *= by
+
+    return change
+
+
+def whole(result: Result) -> Result:
+    return result
+
+
+def summary(result: Result) -> Result:
+    found: Result = result["summary"]
+    return found
+
+
+def last(result: Result) -> Result:
+    figure: Result = result["figures"][-1]
+    return figure
+
+
+def first(result: Result) -> Result:
+    figure: Result = result["figures"][0]
+    return figure
+
+
+MISSES: list[tuple[str, str, Callable[[Result], None]]] = [
+    *[("requests", key, worse(summary, key)) for key in ("p50_ms", "gap_left", "own_gap")],
+    *[("requests", key, worse(summary, key, by=0.999)) for key in ("rbo", "speed_up")],
+    *[
+        ("sequence", key, worse(summary, key))
+        for key in ("last_over_first", "memory_growth", "largest_drift")
+    ],
+    *[("footprint", key, worse(whole, key)) for key in ("help_seconds", "demo_seconds", "als_ml_1m_peak_gb")],
+    ("passes", "ratio", worse(last, "ratio")),
+    ("passes", "rate", worse(first, "rate", by=0.999)),
+    ("batches", "ratio", worse(last, "ratio")),
+    ("batches", "rbo", worse(lambda result: last(result)["rbo"], "all")),
+    ("scaling", "memory", worse(last, "peak_over_held")),
+    ("scaling", "growth", worse(lambda result: result["growth"], "growth")),
+]
+
+
+@pytest.mark.parametrize(("name", "figure", "miss"), MISSES, ids=[f"{name}-{key}" for name, key, _ in MISSES])
+def test_a_figure_at_its_limit_says_yes_and_one_beyond_it_no(
+    name: str, figure: str, miss: Callable[[Result], None]
+) -> None:
+    result = at_its_limits(name)
+    assert n_missed(name, result) == 0
+    miss(result)
+    assert n_missed(name, result) == 1, figure
+
+
+@pytest.mark.parametrize("name", ["requests", "sequence", "footprint", "batches", "scaling"])
+def test_every_limit_of_a_result_is_one_of_those(name: str) -> None:
+    tried = {figure for section, figure, _ in MISSES if section == name}
+    renamed = {"rbo_below": "rbo", "p50_growth_to_30": "growth"}
+    assert {renamed.get(limit, limit) for limit in read(name)["limits"]} == tried
+
+
+@pytest.mark.parametrize("at_least", [False, True])
+def test_what_is_no_number_is_a_miss(at_least: bool) -> None:
+    assert page._verdict(math.nan, 1.0, at_least=at_least) == "**no**"
+    assert page._verdict(None, 1.0, at_least=at_least) == "not measured"
+
+
+def test_a_size_that_failed_is_shown_as_failed() -> None:
+    result = read("scaling")
+    n_columns = page._scaling(result)[2].splitlines()[0].count("|")
+    result["figures"][1] = {"size": "3", "failed": ["killed"]}
+    result["growth"] = {"failed": ["killed"]}
+    text = "\n".join(page._scaling(result))
+    row = next(line for line in text.splitlines() if line.startswith("| 3 M"))
+    assert "**failed**" in row
+    assert row.count("|") == n_columns
+    assert "p50 grows **failed**" in text
+
+
+def test_the_page_in_docs_is_made_of_the_results(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    page.write(tmp_path / "benchmarks.md")
+    made = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    assert made == page.PAGE.read_text(encoding="utf-8"), "run `make bench-page`"
