@@ -40,6 +40,7 @@ WORKER = Path(__file__).with_name("against_worker.py")
 DIM, N_BATCH, N_REQUESTS = 64, 64, 20
 OBJECTIVES = {"ml-1m": {"w0": 0.3, "l2": 0.01}, "amazon-14core": {"w0": 0.1, "l2": 0.04}}
 TASKS = {"passes": ("ml-1m",), "request": ("ml-1m",), "batch": ("ml-1m", "amazon-14core")}
+PARTS = {"request": N_REQUESTS}  # requests of one session; the two revisions take turns at each
 NEW, OLD = "new", "old"
 
 
@@ -101,14 +102,14 @@ def measure(commit: str, tasks: Sequence[str], *, rounds: int, data_dir: str | N
 
 def _figure(task: str, case: Case, workers: Mapping[str, Worker], folder: Path, rounds: int) -> Figure:
     print(f"  {task}, {case.name} …", flush=True)
-    loss = {}
+    loss, parts = {}, PARTS.get(task, 1)
     for side, worker in workers.items():  # also compiles
         reached = folder / f"{side}.npz"
-        worker.run(task, case.name, tables=reached)
+        for part in range(parts):
+            worker.run(task, case.name, part, tables=reached)
         loss[side] = case.loss(task, reached)
-    seconds = alternating(
-        {side: partial(worker.run, task, case.name) for side, worker in workers.items()}, rounds=rounds
-    )
+    runs = {side: partial(worker.run, task, case.name) for side, worker in workers.items()}
+    seconds = alternating(runs, rounds=rounds, parts=parts)
     return Figure(task, case.name, seconds, loss)
 
 
@@ -224,10 +225,10 @@ class Worker:
         if not held.is_relative_to(source.resolve()):
             raise RuntimeError(f"{held} was imported instead of the package in {source}.")
 
-    def run(self, task: str, data: str, *, tables: Path | None = None) -> float:
+    def run(self, task: str, data: str, part: int = 0, *, tables: Path | None = None) -> float:
         """The seconds that the task says it took; the tables that it ends with go to a file if one is named."""
         assert self._process.stdin is not None
-        asked = {"task": task, "data": data, "tables": str(tables) if tables else None}
+        asked = {"task": task, "data": data, "part": part, "tables": str(tables) if tables else None}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         return float(self._answer()["seconds"])

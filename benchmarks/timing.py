@@ -19,17 +19,23 @@ def in_turn(tasks: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[s
     return seconds
 
 
-def alternating(tasks: Mapping[str, Callable[[], float]], *, rounds: int) -> dict[str, list[float]]:
-    """What each task says it took in each round; every other round goes through them backwards.
+def alternating(
+    tasks: Mapping[str, Callable[[int], float]], *, rounds: int, parts: int = 1
+) -> dict[str, list[float]]:
+    """What each task says it took in each round, the median of its parts; after each part the order is reversed.
 
     Who comes second finds the machine as the first has left it, and so each of two comes second every other time.
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     order = list(tasks)
     for _ in range(rounds):
-        for name in order:
-            seconds[name].append(tasks[name]())
-        order.reverse()
+        took: dict[str, list[float]] = {name: [] for name in tasks}
+        for part in range(parts):
+            for name in order:
+                took[name].append(tasks[name](part))
+            order.reverse()
+        for name in tasks:
+            seconds[name].append(statistics.median(took[name]))
     return seconds
 
 

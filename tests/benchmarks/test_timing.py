@@ -55,8 +55,9 @@ def test_a_ratio_of_unequal_numbers_of_rounds_is_refused() -> None:
 def test_who_comes_first_changes_with_every_round() -> None:
     order = []
 
-    def task(name: str) -> Callable[[], float]:
-        def run() -> float:
+    def task(name: str) -> Callable[[int], float]:
+        def run(part: int) -> float:
+            assert part == 0
             order.append(name)
             return float(len(order))
 
@@ -67,6 +68,22 @@ def test_who_comes_first_changes_with_every_round() -> None:
         "old": [2.0, 3.0, 6.0],
     }
     assert order == ["new", "old", "old", "new", "new", "old"]
+
+
+def test_a_round_of_parts_takes_their_median_and_turns_are_taken_at_each() -> None:
+    order = []
+
+    def task(name: str, *seconds: float) -> Callable[[int], float]:
+        def run(part: int) -> float:
+            order.append(f"{name}{part}")
+            return seconds[part]
+
+        return run
+
+    tasks = {"new": task("new", 1, 2, 30), "old": task("old", 5, 4, 3)}
+    assert alternating(tasks, rounds=2, parts=3) == {"new": [2, 2], "old": [4, 4]}
+    assert order[:6] == ["new0", "old0", "old1", "new1", "new2", "old2"]
+    assert order[6:] == ["old0", "new0", "new1", "old1", "old2", "new2"]
 
 
 @pytest.mark.parametrize(
