@@ -184,7 +184,7 @@ def test_steps_end_where_training_ends(
     opened = original.loss(remain) - wanted
     settled = state.settle(users, tolerance=1e-4, max_steps=50)
     assert settled.converged
-    # What is left is estimated from the rows one by one, which may fall short of the truth by some times.
+    # Here passes converge slowly: what rows can only do together is several times what they tell one by one.
     assert state.model.loss(remain) - wanted < 5e-4 * opened
     assert -sum(rise.whole for rise in settled.rises) == pytest.approx(
         original.loss(remain) - state.model.loss(remain), rel=1e-8 if dtype is torch.float64 else 1e-4
@@ -227,7 +227,7 @@ def test_a_loose_tolerance_leaves_most_rows_alone(random_data: Any, small_model:
     mask[mask.nonzero()[0][:2]] = False
     state = AffectedRows(original, data)
     state.delete(*some_pairs(data, mask))
-    settled = state.settle(np.array([7]), tolerance=0.1)
+    settled = state.settle(np.array([7]), tolerance=0.4)
     assert settled.converged
     changed = (state.model.users != original.users).any(1)
     assert changed[7]

@@ -52,6 +52,8 @@ MAX_PRODUCTS = 50
 DAMPING, LEAST_DAMPING, MAX_REFUSALS = 0.01, 1e-4, 8
 ROUNDING = 8  # machine epsilons of the terms that cancel in a change of the loss
 CHARGE = 0.25  # of what stands apart: with more, rows beyond the request's own would be trained on
+# The estimate of what is left is right on average; of single requests on ml-100k and amazon-14core 3.9 times was left.
+UNSURE = 4.0
 REST = 0.5  # of the gap that emptying rows leaves: what may be left of it at most, however much they closed
 NOISE = 0.01  # of a usual interaction's residual: rounding errors of the heaviest one must stay below
 
@@ -103,7 +105,8 @@ class _Goal(NamedTuple):
     charge: float = CHARGE
 
     def left_of(self, rest: float) -> float:
-        return min(self.tolerance * (self.emptied + rest), max(self.tolerance, REST) * rest)
+        """How much may be estimated to be left, after so much of the rest was gained or is estimated to be left."""
+        return min(self.tolerance / UNSURE * (self.emptied + rest), REST * rest)
 
 
 class _Entries(NamedTuple):

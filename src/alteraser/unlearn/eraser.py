@@ -17,8 +17,9 @@ from alteraser.sweep.affected import AffectedRows, Quadratic
 from alteraser.sweep.sweep import OutOfTime, never
 from alteraser.unlearn.base import timer
 
-TOLERANCE = 0.05
+TOLERANCE = 0.2
 CLEAN, MAX_ROUNDS = 0.05, 5  # of the drift, what a clean-up leaves
+ROUND = 0.2  # of what there was to gain, what each of its rounds may leave
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Eraser(Generic[Quadratic]):
         """The rows visited until both a twentieth of the drift is left and no more than half of its limit."""
         visited, wanted = 0, min(CLEAN * self.drift().loss_gap, self._limit / 2)
         for _ in range(MAX_ROUNDS):
-            visited += self._rows.settle_all(tolerance=CLEAN, out_of_time=out_of_time).rows_visited
+            visited += self._rows.settle_all(tolerance=ROUND, out_of_time=out_of_time).rows_visited
             if self.drift().loss_gap <= wanted or out_of_time():
                 break
         return visited
