@@ -304,7 +304,7 @@ def test_a_step_that_is_broken_off_can_be_made_again(
 def test_without_missing_entries_all_is_finite(random_data: Any, small_model: Any) -> None:
     """w0 = 0: Ĝ of the users is zero. Tables of zeros: so are both."""
     data = random_data(30, 20)
-    objective = Objective(w0=0.0, l2=0.3)
+    objective = Objective(w0=0.0, l2=0.3, l2_scaling=0.0)
     trained = fit(small_model(data, dim=3, objective=objective), data, trainer=ALS(tolerance=1e-12)).model
     nothing = trained.with_parameters({name: value * 0 for name, value in trained.parameters().items()})
     mask = (data.users == 5) & (data.items > 3)

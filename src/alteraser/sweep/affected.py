@@ -45,7 +45,7 @@ MOST_TOGETHER = 20.0
 SLOW, MANY = 0.25, 0.15
 ROW_COST = 50  # entries that could be visited in the time that a row takes besides its own
 SAMPLE = 128  # rows looked at, at least, to tell what those owe that were touched
-REPRESENTATIVE = 0.5  # of what all owe: where touched rows owe less, the others are looked at too
+REPRESENTATIVE = 0.1  # of what all owe: where touched rows owe less, the others are looked at too
 TINY = float(np.finfo(np.float64).tiny)
 BLOCK = 1024  # rows moved at once: what is computed on the way stays in the cache
 MAX_PRODUCTS = 50
@@ -196,16 +196,18 @@ class AffectedRows(Generic[Quadratic]):
         By how much the loss falls as rows without interactions become zero.
         """
         rows = {Side.USERS: users, Side.ITEMS: items}
+        columns = {side: each.astype(np.int32) for side, each in rows.items()}
         entries = self._halves[Side.USERS]
-        absent = count_absent(users, items.astype(np.int32), entries.starts, entries.counts, entries.columns)
+        absent = count_absent(users, columns[Side.ITEMS], entries.starts, entries.counts, entries.columns)
         if absent:
             raise ValueError(f"{absent} of {len(users)} pairs to delete are not in the data.")
         # Who is worth a direction of its own already is not so because of this.
-        self._worth_none |= {user for user in np.unique(users).tolist() if self._opening(user) is None}
+        if self._spare:
+            self._worth_none |= {user for user in np.unique(users).tolist() if self._opening(user) is None}
         before = np.empty(len(users), np.float32)
         for side in SIDES:
             half = self._halves[side]
-            pairs = (rows[side], rows[side.other].astype(np.int32), weights_left)
+            pairs = (rows[side], columns[side.other], weights_left)
             drop_entries(*pairs, half.starts, half.counts, half.columns, half.weights, before)
         self._take_entries(rows, before, weights_left)
         fall = sum(self._weigh_again(side, np.unique(rows[side])) for side in SIDES)
@@ -330,14 +332,14 @@ class AffectedRows(Generic[Quadratic]):
         The norm is exact; what it is worth, those of the rows tell that were touched, or of many some, and where these
         have little of it, some of the others, whom it reaches through Ĝ.
         """
-        worth, norm, untouched, seen = 0.0, 0.0, 0.0, {}
+        norms = {side: half.new_squared_norm(self._halves[side.other]) for side, half in self._halves.items()}
+        worth, norm, untouched, seen = 0.0, sum(norms.values()), 0.0, {}
         for side, half in self._halves.items():
             every = max(half.n_new // SAMPLE, 1)
-            some = half.touched[::every]
+            some, owed = half.touched[::every], norms[side]
             seen[side], part = self._decrements(side, some, self._owed(side, some))
-            owed = half.new_squared_norm(self._halves[side.other])
             known = min(part * half.n_new / max(len(some), 1), owed)
-            if known < REPRESENTATIVE * owed:
+            if known < REPRESENTATIVE * owed and owed > REPRESENTATIVE * norm:
                 others = np.flatnonzero(half.slots < 0)
                 others = others[:: max(len(others) // SAMPLE, 1)]
                 decrements, its = self._decrements(side, others, self._owed(side, others))
@@ -346,7 +348,6 @@ class AffectedRows(Generic[Quadratic]):
                 untouched += beyond
             else:
                 worth += owed * float(seen[side].sum()) / max(part, TINY)
-            norm += owed
         return _Owed(worth, norm, untouched, seen)
 
     def settle(

@@ -164,10 +164,11 @@ class Half:
 
     def squared_norm(self, other: Half) -> float:
         """Σ‖e_r‖² over all rows, debts and what is new together; only touched rows are looked at."""
-        touched = self.touched
-        shared = np.einsum("rj,rj->", self.debt[touched], self.new[: self.n_new], dtype=np.float64)
-        norm = self.norm + self.new_norm + 2 * float(shared)
-        return _squared_norm(norm, self.slant + self.new_slant, self.mass, other.drift + other.new_drift)
+        norm, moved = self.norm + self.new_norm, other.gram - other.gram_before
+        if self.n_new:
+            debt, new = self.debt[self.touched], self.new[: self.n_new]
+            norm += 2 * float(np.einsum("rj,rj->", debt, new, dtype=np.float64))
+        return _squared_norm(norm, self.slant + self.new_slant, self.mass, moved)
 
     def new_squared_norm(self, other: Half) -> float:
         """The same of what is new alone; no row is looked at."""
@@ -268,6 +269,8 @@ def _squared_norm(
     norm: float, slant: NDArray[np.float64] | float, mass: NDArray[np.float64], drift: NDArray[np.float64]
 ) -> float:
     """Σ‖E_r − m_r·drift·y_r‖² over all rows, from the sums of E."""
+    if not drift.any():
+        return max(norm, 0.0)
     total = norm - 2 * (drift * slant).sum() + ((drift @ drift) * mass).sum()
     return max(float(total), 0.0)
 

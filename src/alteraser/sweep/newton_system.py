@@ -28,8 +28,9 @@ class Preconditioner:
 
     basis: Floats  # the eigenvectors of Ĝ, as columns
     spectrum: Floats  # its eigenvalues, [d]
+    total: Any  # their sum
     weighted: (
-        bool  # false where missing entries weigh nothing, so that Ĝ is zero and another matrix stands for it
+        bool  # false where Ĝ is zero, as missing entries weigh nothing, and another matrix stands for it
     )
 
     @classmethod
@@ -41,14 +42,14 @@ class Preconditioner:
             table = other.table.astype(np.float64)
             gram = other.outer * (table.T @ table)
         values, vectors = np.linalg.eigh(gram)
-        return cls(vectors.astype(kind), np.maximum(values, 0).astype(kind), weighted)
+        spectrum = np.maximum(values, 0).astype(kind)
+        return cls(vectors.astype(kind), spectrum, spectrum.sum(), weighted)
 
     def alpha(self, half: Half, rows: NDArray[np.int64]) -> Floats:
-        missing: Floats = half.missing[rows] * half.table.dtype.type(self.weighted)
-        total = self.spectrum.sum()
-        if not total > 0:
+        missing: Floats = half.missing[rows] if self.weighted else np.zeros(len(rows), half.table.dtype)
+        if not self.total > 0:
             return missing
-        positive: Floats = np.maximum(missing + half.masses[rows] / total, missing / 10)
+        positive: Floats = np.maximum(missing + half.masses[rows] / self.total, missing / 10)
         return positive
 
 
