@@ -377,3 +377,13 @@ def test_a_model_can_be_replaced_in_its_place(ok: Ok, workspace: Path, tmp_path:
     ok(*forget(workspace, out, "--force"))
     assert not torch.equal(before["items"], parameters(out)["items"])
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_tolerance_that_was_not_met_is_said(run: Any, workspace: Path, tmp_path: Path) -> None:
+    """Where time is over before the first step; not where that was all that was asked for."""
+    short = run(*forget(workspace, tmp_path / "short", "--scope", "affected", "--budget-seconds", "1e-9"))
+    assert short.code == 0
+    assert "The tolerance was not met" in short.out
+    for options in (["--scope", "forgetting"], ["--scope", "affected"]):
+        whole = run(*forget(workspace, tmp_path / "whole", "--force", *options))
+        assert "not met" not in whole.out

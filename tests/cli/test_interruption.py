@@ -83,6 +83,7 @@ def test_a_second_ctrl_c_does_not_break_off_the_cleaning_up(tmp_path: Path) -> N
             try:
                 waiting.touch()
                 signal.raise_signal(signal.SIGINT)
+                time.sleep(30)  # it may come a moment later
             finally:
                 signal.raise_signal(signal.SIGINT)
                 signal.raise_signal(signal.SIGTERM)

@@ -171,7 +171,8 @@ def forget(
             written.close()  # the model is in its place, so the data has to take its own
             raise
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(outcome, method)
-    show(result, as_json=json, human=lambda to: _human(to, result))
+    told = outcome.converged or scope == "forgetting" or not outcome.match.n_requests
+    show(result, as_json=json, human=lambda to: _human(to, result, met=told))
 
 
 def _make_remaining_ready(remaining: Path, out: Path, *, force: bool) -> None:
@@ -313,7 +314,7 @@ def _result(outcome: Outcome[Any], method: str) -> dict[str, Any]:
     }
 
 
-def _human(to: Console, result: dict[str, Any]) -> None:
+def _human(to: Console, result: dict[str, Any], *, met: bool) -> None:
     requests, cost, forgotten = result["requests"], result["cost"], result["forgotten"]
     if requests["honoured"]:
         to.print(
@@ -335,6 +336,11 @@ def _human(to: Console, result: dict[str, Any]) -> None:
             f"{cost['seconds']:.3f} s, {cost['passes']} passes, {cost['rows_visited']} rows visited\n"
             f"Loss on the remaining data {cost['loss_before']:.2f} → {cost['loss_after']:.2f}, "
             f"gradient norm {cost['gradient_before']:.3g} → {cost['gradient_after']:.3g}"
+        )
+    if not met:
+        to.print(
+            "The tolerance was not met: passes or time ran out, or going on would have raised the loss, as it can "
+            "where the model was not trained to its optimum. --scope all or --method retrain comes closer."
         )
     to.print(f"New model written to {result['out']}")
     if result["remaining"]:
