@@ -345,3 +345,19 @@ def test_weights_that_single_precision_cannot_follow_are_refused(
             assert state.settle(data.users[mask].astype(np.int64), tolerance=1e-3).converged
             best = fit(state.model, remain, trainer=ALS(max_passes=2000, tolerance=1e-14)).model.loss(remain)
             assert state.model.loss(remain) - best < 0.01 * (model.loss(remain) - best)
+
+
+@pytest.mark.parametrize("w0", [0.0, 0.3])
+def test_a_direction_that_somebody_uses_is_not_empty(w0: float, random_data: Any, small_model: Any) -> None:
+    """Also where missing entries weigh nothing, or where users alone have something in it."""
+    data = random_data(30, 20)
+    model = small_model(data, dim=4, objective=Objective(w0=w0, l2=0.1))
+    assert AffectedRows(model, data)._spare == []
+    narrow = model.items.clone()
+    narrow[:, 2] = 0
+    assert AffectedRows(model.with_parameters({"users": model.users, "items": narrow}), data)._spare == []
+    users = model.users.clone()
+    users[:, 2] = 0
+    (spare,) = AffectedRows(model.with_parameters({"users": users, "items": narrow}), data)._spare
+    assert np.abs(spare.vector).tolist() == pytest.approx([0, 0, 1, 0])
+    assert abs(spare.weight) == pytest.approx(1)

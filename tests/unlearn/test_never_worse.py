@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from alteraser import ALS, AltEraser, Eraser, Interactions, Objective, Requests, fit
+from alteraser import ALS, AltEraser, Eraser, Interactions, JointNewton, Objective, Requests, fit
 from alteraser.data.interactions import Side
 
 OBJECTIVES = {"plain": Objective(w0=0.3, l2=0.5, l2_scaling=0.0), "scaled": Objective(w0=0.3, l2=0.02)}
@@ -81,7 +81,7 @@ def test_no_request_of_a_session_raises_the_loss(
     model, rounding = case
     eraser = Eraser(model, full, drift_limit=1e-5)
     kinds = [KINDS["account"](full), KINDS["item"](full), KINDS["pair"](full)]
-    requests = [*kinds, *([half_of(full, user)] for user in range(20, 50)), [{"item": "i8"}, {"user": "u60"}]]
+    requests = [*kinds, *([half_of(full, user)] for user in range(15, 62)), [{"item": "i8"}, {"user": "u60"}]]
     cleaned = 0
     for request in requests:
         cleaned += eraser.forget(Requests.of(request), missing="ignore").cleaned_up
@@ -90,3 +90,35 @@ def test_no_request_of_a_session_raises_the_loss(
         assert after <= before * (1 + rounding)
         model = now
     assert cleaned > 0
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("enmf", [False, True], ids=["mf", "enmf"])
+def test_converged_means_that_the_tolerance_is_met(
+    precision: str, objective: str, enmf: bool, full: Interactions, small_model: Any, dense_loss: Any
+) -> None:
+    """From an original at its optimum, where the gap that a request opens and what is left of it are known."""
+    exact = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(after=1e-3))
+    optimum = fit(
+        small_model(full, dim=4, objective=OBJECTIVES[objective], enmf=enmf), full, trainer=exact
+    ).model
+    original = in_precision(PRECISIONS[precision], optimum)
+    for kind, requests in KINDS.items():
+        requested = Requests.of(requests(full))
+        outcome = AltEraser(scope="affected").forget(original, full, requested)
+        eraser = Eraser(original, full)
+        erased = eraser.forget(requested)
+        assert outcome.converged
+        assert erased.converged
+        for model, tolerance in ((outcome.model, 0.008), (eraser.model, 0.2)):
+            best = fit(in_precision(torch.float64, model), outcome.remain, trainer=exact).model
+            opened, left = (
+                loss_of(each, outcome.remain, dense_loss) - loss_of(best, outcome.remain, dense_loss)
+                for each in (original, model)
+            )
+            assert left <= tolerance * opened, kind
+
+
+def in_precision(dtype: torch.dtype, model: Any) -> Any:
+    return model.with_parameters({name: value.to(dtype) for name, value in model.parameters().items()})

@@ -30,7 +30,7 @@ from alteraser.kernels.ripples import count_absent, drop_entries, estimate_decre
 from alteraser.kernels.rows import factorise_rows, longest_first, substitute_rows
 from alteraser.kernels.tiles import TILE_ROWS, padded
 from alteraser.models.bilinear import Bilinear
-from alteraser.models.dimensions import Direction, Opening, Pairs, empty_directions
+from alteraser.models.dimensions import Opening, Pairs, empty_directions
 from alteraser.sweep.half import Half, times
 from alteraser.sweep.newton_system import Chosen, NewtonSystem, Preconditioner
 from alteraser.sweep.sweep import OutOfTime, never
@@ -134,10 +134,9 @@ class AffectedRows(Generic[Quadratic]):
         self._views: dict[Side, Preconditioner] = {}
         self._owed_together, self._damping = 1.0, DAMPING
         self._n_entries = len(self._halves[Side.USERS].columns)
-        self._spare = empty_directions((half.mass for half in self._halves.values()), self._h)
-        self._worth_none: set[int] = (
-            set()
-        )  # of a request, the users who were not worth an empty direction before it
+        self._spare = empty_directions((half.squares_of_rows() for half in self._halves.values()), self._h)
+        # Of a request, the users who were not worth an empty direction before it.
+        self._worth_none: set[int] = set()
         # From here on the model stands on the tables that change: the original's rows must not outlive a request.
         tables = {side.value: torch.from_numpy(half.table) for side, half in self._halves.items()}
         self._model = model.with_parameters({**model.parameters(), **tables})
@@ -364,6 +363,7 @@ class AffectedRows(Generic[Quadratic]):
 
         `emptied` is what rows that became zero have lowered the loss by: part of that gap, though nothing is left to do
         for it. Of the rest no more than half is left, so that it is worked on however large that part is.
+        The estimate of what is left has to be a quarter of that, as it may be too low by some times.
         `forgetting` users come first and alone. The gap that is left is estimated from the rows' own decrements and
         from how quickly steps have lowered the loss.
         """
@@ -374,7 +374,7 @@ class AffectedRows(Generic[Quadratic]):
         settled = self._settle(forgetting, rises, _Goal(tolerance, emptied), out_of_time, max_steps, watch)
         # After a step of many rows, which ends early, those matter most whose request it was.
         if len(rises) > 2:
-            rises[-1] += self.solve(Side.USERS, forgetting)
+            rises[-1] += self.solve(Side.USERS, forgetting, charge=False)
         self.close()
         return settled
 
@@ -425,7 +425,7 @@ class AffectedRows(Generic[Quadratic]):
             chosen = self._choose(
                 owed, wanted / self._owed_together / 4, forgetting if first else None, slow=slow
             )
-            if first:
+            if first:  # of the rows that the request is about: they may be charged with all that stands apart
                 rises.append(self.step(chosen, beside=self._touched()))
             else:
                 rises.append(self.step(chosen, forcing=2 * FORCING, enough=wanted / 4, charge=goal.charge))
@@ -478,24 +478,28 @@ class AffectedRows(Generic[Quadratic]):
         kept = {Side.USERS: keep[:cut], Side.ITEMS: keep[cut:]}
         return {side: np.sort(touched[side][kept[side]]) for side in SIDES}
 
-    def solve(self, side: Side, rows: NDArray[np.int64]) -> Rise:
-        """Some rows of a side become their minimum while the other side stays."""
+    def solve(self, side: Side, rows: NDArray[np.int64], *, charge: bool = True) -> Rise:
+        """Some rows of a side become their minimum while the other side stays.
+
+        Where that would raise the whole loss, they are charged with all that stands apart, or stay where they are.
+        """
         rise = Rise()
         for begin in range(0, len(rows), BLOCK):
-            rise += self._solve_some(side, rows[begin : begin + BLOCK])
+            rise += self._solve_some(side, rows[begin : begin + BLOCK], charge)
         return rise
 
-    def _solve_some(self, side: Side, rows: NDArray[np.int64]) -> Rise:
+    def _solve_some(self, side: Side, rows: NDArray[np.int64], charge: bool) -> Rise:
         before = self._halves[side].table[rows]
-        for share in (None, 1.0):
+        for charged in (False, True):
             step = self._owed(side, rows)
             step[~self._solve(side, rows, step)] = 0
             rise = self.move(side, rows, before + step)
             if rise.whole <= rise.rounding:
                 return rise
             self.move(side, rows, before)
-            if share is None:
-                self._charge({side: rows}, math.inf, most=1.0)
+            if charged or not charge:
+                break
+            self._charge({side: rows}, math.inf, most=1.0)
         return Rise()
 
     def _open_directions(self, users: NDArray[np.int64]) -> Rise:
@@ -504,7 +508,7 @@ class AffectedRows(Generic[Quadratic]):
         for user in users.tolist():
             found = self._opening(user) if user in self._worth_none else None
             if found is not None:
-                rise += self._open(self._spare.pop(0), user, *found)
+                rise += self._open(user, *found)
         return rise
 
     def _opening(self, user: int) -> Opening | None:
@@ -515,16 +519,18 @@ class AffectedRows(Generic[Quadratic]):
         seen, missing, user_l2 = self._h * own.table[user], float(own.missing[user]), float(own.l2[user])
         mine = slice(own.starts[user], own.starts[user] + own.counts[user])
         columns, weights = own.columns[mine], own.weights[mine]
-        # No more than Σ g² over all items, without a look at those who are not the user's.
-        of_mine = weights - (weights - missing * items.missing[columns]) * (items.table[columns] @ seen)
-        most = float(np.square(of_mine).sum() + missing**2 * (seen @ items.mass @ seen))
-        if self._spare[0].weight ** 2 * most <= user_l2 * float(items.l2.min()):
+        # Σ g² over all items, without a look at those that are not the user's; λ is no less than its least.
+        scores = items.table[columns] @ seen
+        as_missing = np.square(missing * items.missing[columns] * scores).sum()
+        total = np.square(weights * (1 - scores)).sum() + missing**2 * (seen @ items.mass @ seen) - as_missing
+        if self._spare[0].weight ** 2 * float(total) <= user_l2 * float(items.l2.min()):
             return None
         pairs = Pairs.of(items.table @ seen, missing * items.missing, columns, weights)
         return pairs.opening(self._spare[0], user_l2=user_l2, item_l2=items.l2)
 
-    def _open(self, direction: Direction, user: int, of_user: float, of_items: Floats) -> Rise:
-        """A user and the items that matter to it gain these values in a direction, if the loss then falls."""
+    def _open(self, user: int, of_user: float, of_items: Floats) -> Rise:
+        """A user and the items that matter to it gain these values in an empty direction, if the loss then falls."""
+        direction = self._spare[0]
         rows = {Side.USERS: np.array([user]), Side.ITEMS: np.flatnonzero(of_items)}
         gains = {Side.USERS: np.array([of_user]), Side.ITEMS: of_items[rows[Side.ITEMS]]}
         before = {side: self._halves[side].table[rows[side]] for side in SIDES}
@@ -532,6 +538,7 @@ class AffectedRows(Generic[Quadratic]):
         for side in SIDES:
             rise += self.move(side, rows[side], before[side] + gains[side][:, None] * direction.vector)
         if rise.whole < 0:
+            del self._spare[0]
             return rise
         for side in reversed(SIDES):
             self.move(side, rows[side], before[side])
@@ -623,7 +630,7 @@ class AffectedRows(Generic[Quadratic]):
             chosen if beside is None else {side: np.union1d(chosen[side], beside[side]) for side in chosen}
         )
         before = {side: self._halves[side].table[rows] for side, rows in chosen.items()}
-        charged = False
+        charged = 0  # once with a share, then with all
         for _ in range(MAX_REFUSALS):
             steps = self._newton(together, forcing, enough)
             steps = {
@@ -641,12 +648,12 @@ class AffectedRows(Generic[Quadratic]):
                 return rise
             for side, rows in reversed(chosen.items()):
                 self.move(side, rows, before[side])
-            if rise.new > 0:
+            if rise.new > 0 or charged == 2:
                 self._damping *= 8
+            elif self._charge(chosen, math.inf if charged else rise.whole, most=charge):
+                charged += 1
             else:
-                if not self._charge(chosen, math.inf if charged else rise.whole, most=charge):
-                    break
-                charged = True
+                break
         return Rise()
 
     def _newton(self, rows: Chosen, forcing: float, enough: float) -> dict[Side, Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 Task = TypeVar("Task")
@@ -15,6 +16,7 @@ class Executor(Protocol):
     def map(self, function: Callable[[Task], Answer], tasks: Iterable[Task]) -> Iterator[Answer]: ...
 
 
+@dataclass(frozen=True)
 class Serial:
     """One block after another; the kernels inside a block use all threads."""
 

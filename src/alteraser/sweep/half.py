@@ -127,6 +127,14 @@ class Half:
         self.norm = float(np.square(debt).sum())
         self.slant = times((self.missing[owing, None] * self.table[owing].astype(np.float64)).T, debt)
 
+    def squares_of_rows(self) -> NDArray[np.float64]:
+        """Σ y yᵀ, weighted if rows weigh anything: which directions are empty does not depend on it."""
+        if self.mass.any():
+            return self.mass
+        table = self.table.astype(np.float64)
+        squares: NDArray[np.float64] = table.T @ table
+        return squares
+
     @property
     def drift(self) -> NDArray[np.float64]:
         """The gram at the beginning of what is new, less Ĝ₀: what earlier changes of these rows amount to."""

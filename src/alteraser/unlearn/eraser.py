@@ -54,8 +54,8 @@ class Eraser(Generic[Quadratic]):
     Each request (or batch of them) visits the rows it affects, most affected first, until `tolerance` of the gap is
     left that it opened in the loss, or until `budget_seconds` are over. What is left adds up: where it comes to more
     than `drift_limit` of the loss, all rows are visited, if there is time. No request raises the loss on what remains.
-    A model that was not trained to its optimum stays about as far from it as it was (`training_gap` 1), or the way
-    there counts as drift (0).
+    A model that was not trained to its optimum stays about as far from it as it was (`training_gap` 1), but where only
+    going on would keep the loss from rising, as a visit to all rows may do; or the way there counts as drift (0).
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Eraser(Generic[Quadratic]):
         return Erased(taken.match, time.perf_counter() - began, visited, converged, cleaned_up, drift)
 
     def drift(self) -> Drift:
-        """How far the model is now from where it should be; no row is looked at."""
+        """How far the model is now from where it should be; it costs next to nothing."""
         return Drift(*self._rows.drift())
 
     def clean_up(self) -> Drift:
