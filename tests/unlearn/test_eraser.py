@@ -64,17 +64,17 @@ def half_of(data: Interactions, user: int) -> Requests:
 
 def test_requests_one_after_another_end_where_one_batch_ends(full: Interactions, original: Any) -> None:
     users = range(0, 60, 3)
-    one_by_one = Eraser(original, full, tolerance=4e-3)
+    one_by_one = Eraser(original, full, tolerance=6e-3)
     for user in users:
         assert one_by_one.forget(half_of(full, user)).converged
-    together = Eraser(original, full, tolerance=4e-3)
+    together = Eraser(original, full, tolerance=6e-3)
     together.forget(sum((half_of(full, user) for user in users), Requests.of([])))
     remain = together.remain
     assert one_by_one.remain.digest() == remain.digest()
     best = lowest(together.model, remain)
     opened = original.loss(remain) - best
     for eraser in (one_by_one, together):
-        # Each of twenty requests may leave 0.4 % of what it opened alone; together they opened less, and it adds up.
+        # Each of twenty requests may leave 0.6 % of what it opened alone; together they opened less, and it adds up.
         assert eraser.model.loss(remain) - best < 1e-2 * opened
         eraser.clean_up()
     everyone = np.arange(full.n_users)
@@ -91,7 +91,7 @@ def test_where_nothing_is_owed_a_clean_up_changes_nothing(full: Interactions, or
 
 
 def test_drift_is_told_truly_and_cleaned_up(full: Interactions, original: Any) -> None:
-    eraser = Eraser(original, full, tolerance=0.8, drift_limit=np.inf, training_gap=0.0)
+    eraser = Eraser(original, full, tolerance=0.99, drift_limit=np.inf, training_gap=0.0)
     for user in range(40):
         eraser.forget(half_of(full, user))
     drift, model, remain = eraser.drift(), eraser.model, eraser.remain
@@ -184,16 +184,16 @@ def test_the_session_does_what_the_scope_does(weighted: bool, random_data: Any, 
 
 @pytest.mark.parametrize("scope", ["affected", "session"])
 def test_the_default_tolerance_is_kept(scope: str, full: Interactions, original: Any) -> None:
-    """0.8 % of the gap that a batch opened, or 20 % in a session."""
+    """1.2 % of the gap that a batch opened, or 30 % in a session."""
     requested = half_of(full, 5) + half_of(full, 9) + half_of(full, 30)
     if scope == "session":
         eraser = Eraser(original, full)
         assert eraser.forget(requested).converged
-        model, remain, share = eraser.model, eraser.remain, 0.2
+        model, remain, share = eraser.model, eraser.remain, 0.3
     else:
         outcome = AltEraser(scope="affected").forget(original, full, requested)
         assert outcome.converged
-        model, remain, share = outcome.model, outcome.remain, 0.008
+        model, remain, share = outcome.model, outcome.remain, 0.012
     best = lowest(model, remain)
     assert model.loss(remain) - best < share * (original.loss(remain) - best)
 
@@ -202,7 +202,7 @@ def test_users_who_forget_are_solved_last(full: Interactions, original: Any) -> 
     """After steps of many rows their own are at their minimum, to rounding, given the items as they then are."""
     users = np.array([5, 9, 30, 44])
     requested = sum((half_of(full, user) for user in users), Requests.of([]))
-    outcome = AltEraser(scope="affected", tolerance=4e-4).forget(original, full, requested)
+    outcome = AltEraser(scope="affected", tolerance=6e-4).forget(original, full, requested)
     assert outcome.cost.passes > 2
     model = in_double(outcome.model)
     residual = model.row_problems(Side.USERS, outcome.remain).residual(model.users)

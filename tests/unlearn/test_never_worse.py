@@ -111,7 +111,7 @@ def test_converged_means_that_the_tolerance_is_met(
         erased = eraser.forget(requested)
         assert outcome.converged
         assert erased.converged
-        for model, tolerance in ((outcome.model, 0.008), (eraser.model, 0.2)):
+        for model, tolerance in ((outcome.model, 0.012), (eraser.model, 0.3)):
             best = fit(in_precision(torch.float64, model), outcome.remain, trainer=exact).model
             opened, left = (
                 loss_of(each, outcome.remain, dense_loss) - loss_of(best, outcome.remain, dense_loss)

@@ -52,8 +52,8 @@ MAX_PRODUCTS = 50
 DAMPING, LEAST_DAMPING, MAX_REFUSALS = 0.01, 1e-4, 8
 ROUNDING = 8  # machine epsilons of the terms that cancel in a change of the loss
 CHARGE = 0.25  # of what stands apart: with more, rows beyond the request's own would be trained on
-# The estimate of what is left is right on average; of single requests on ml-100k and amazon-14core 3.9 times was left.
-UNSURE = 4.0
+# The estimate of what is left is right on average; of single requests on ml-100k and amazon-14core 5.7 times was left.
+UNSURE = 6.0
 REST = 0.5  # of the gap that emptying rows leaves: what may be left of it at most, however much they closed
 NOISE = 0.01  # of a usual interaction's residual: rounding errors of the heaviest one must stay below
 
@@ -363,7 +363,7 @@ class AffectedRows(Generic[Quadratic]):
 
         `emptied` is what rows that became zero have lowered the loss by: part of that gap, though nothing is left to do
         for it. Of the rest no more than half is left, so that it is worked on however large that part is.
-        The estimate of what is left has to be a quarter of that, as it may be too low by some times.
+        The estimate of what is left has to be a sixth of that, as it may be too low by some times.
         `forgetting` users come first and alone. The gap that is left is estimated from the rows' own decrements and
         from how quickly steps have lowered the loss.
         """

@@ -33,7 +33,7 @@ from alteraser.train.base import Training
 from alteraser.unlearn.base import Outcome, forget_by, timer
 
 Scope = Literal["forgetting", "affected", "all"]
-TOLERANCES: dict[Scope, float] = {"forgetting": 0.0, "affected": 0.008, "all": 1e-5}
+TOLERANCES: dict[Scope, float] = {"forgetting": 0.0, "affected": 0.012, "all": 1e-5}
 SCOPES = tuple(TOLERANCES)
 OF_PASSES = (
     "solver",
@@ -57,7 +57,7 @@ class AltEraser:
 
     `scope` says how far to go: "forgetting", the first pass alone; "affected", steps of the rows that the deletion has
     moved away from their minimum, most affected first, and of nobody else; "all". For "affected" the tolerance is the
-    share that may be left of the gap that the deletion opened in the loss (by default 0.008). No pass or step begins
+    share that may be left of the gap that the deletion opened in the loss (by default 0.012). No pass or step begins
     after `budget_seconds`.
 
     With `acceleration` they are steps of Newton's method over all rows, or passes that start from a guess; None gives

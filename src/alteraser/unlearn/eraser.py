@@ -17,9 +17,9 @@ from alteraser.sweep.affected import AffectedRows, Quadratic
 from alteraser.sweep.sweep import OutOfTime, never
 from alteraser.unlearn.base import timer
 
-TOLERANCE = 0.2
+TOLERANCE = 0.3
 CLEAN, MAX_ROUNDS = 0.05, 5  # of the drift, what a clean-up leaves
-ROUND = 0.2  # of what there was to gain, what each of its rounds may leave
+ROUND = 0.3  # of what there was to gain, what each of its rounds may leave
 
 
 @dataclass(frozen=True)
