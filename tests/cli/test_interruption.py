@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -75,7 +76,11 @@ def wait_until_at_work(process: subprocess.Popen[str]) -> None:
     assert process.poll() is None
 
 
-def test_a_second_ctrl_c_does_not_break_off_the_cleaning_up(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_does_not_break_off_the_cleaning_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock that stands still: a busy machine may take seconds between two signals."""
+    monkeypatch.setattr("alteraser.cli.interruption.time", SimpleNamespace(monotonic=lambda: 0.0))
     waiting = tmp_path / "half"
 
     def work() -> None:
