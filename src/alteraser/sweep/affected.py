@@ -682,7 +682,7 @@ def _square(values: Floats) -> float:
 def check_weights(model: Bilinear, data: Interactions) -> None:
     """Raises where single precision is too coarse to follow gradients: beside weights that tower above the others."""
     weights, eps = data.by(Side.USERS).weights, torch.finfo(model.dtype).eps
-    if float(weights.max()) * eps <= NOISE * float(weights.min()):
+    if len(weights) == 0 or float(weights.max()) * eps <= NOISE * float(weights.min()):
         return  # the median need not be looked for
     weights = weights[weights > 0]
     if len(weights) == 0 or float(weights.max()) * eps <= NOISE * float(np.median(weights)):
