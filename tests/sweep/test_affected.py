@@ -198,7 +198,7 @@ def test_steps_end_where_training_ends(
 def test_from_an_original_far_from_its_optimum_no_step_raises_the_loss(
     enmf: bool, objective: Objective, dtype: torch.dtype, passes: int, random_data: Any, small_model: Any
 ) -> None:
-    """Steps lower the loss apart from what the original was short of, and still never the loss itself raise."""
+    """Steps lower the loss apart from what the original was short of, and still never raise the loss itself."""
     data = random_data(60, 40, seed=2, density=0.2)
     start = small_model(data, dim=12, objective=objective, enmf=enmf, dtype=dtype)
     original = fit(start, data, trainer=ALS(max_passes=passes, tolerance=0.0, acceleration=None)).model

@@ -169,10 +169,12 @@ class AltEraser:
                 f"scope='affected' needs rows with a closed form, which {type(original).__name__} does not have. "
                 f"Take scope='all'."
             )
-        watch = None
-        if progress is not None:
-            loss = original.loss(remain)
-            watch = lambda done, fallen: progress(done, self.max_passes, loss - fallen)  # noqa: E731
+        loss = 0.0 if progress is None else original.loss(remain)
+
+        def watch(done: int, fallen: float) -> None:
+            if progress is not None:
+                progress(done, self.max_passes, loss - fallen)
+
         rows = AffectedRows(original, full, training_gap=self.training_gap)
         pairs = forget.by(Side.USERS)
         users = np.repeat(np.arange(len(pairs)), pairs.counts)
