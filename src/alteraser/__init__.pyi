@@ -1,13 +1,13 @@
 from .data.datasets import load_dataset as load_dataset
 from .data.datasets import open_data as open_data
-from .data.demands import Request as Request
 from .data.files import read_interactions as read_interactions
 from .data.files import write_interactions as write_interactions
 from .data.frames import interactions as interactions
 from .data.interactions import Interactions as Interactions
 from .data.interactions import Side as Side
-from .data.reading import Reading as Reading
+from .data.read_options import ReadOptions as ReadOptions
 from .data.request_files import read_requests as read_requests
+from .data.request_parsing import Request as Request
 from .data.requests import Match as Match
 from .data.requests import Requests as Requests
 from .data.split import holdout as holdout

@@ -33,7 +33,7 @@ def forget(workspace: Path, place: Path) -> tuple[object, ...]:
 def check_belong_together(place: Path) -> None:
     stored = ae.load_model(place / "model")
     assert len(stored.erased) == 1
-    stored.aligned(ae.read_interactions(place / "rest.parquet", reading=stored.reading))
+    stored.aligned(ae.read_interactions(place / "rest.parquet", read_options=stored.read_options))
 
 
 def test_an_old_model_that_cannot_be_removed_is_an_error_that_says_where_it_lies(

@@ -47,7 +47,7 @@ ERASERS: dict[str, Callable[[], Unlearner]] = {
     ),
     "alteraser-adamw": lambda: AltEraser(solver=Descent(max_steps=60), max_passes=2),
     "alteraser-adahessian": lambda: AltEraser(solver=replace(adahessian, max_steps=60), max_passes=2),
-    "alteraser-others": lambda: AltEraser(solve_others=True),
+    "alteraser-shared": lambda: AltEraser(solve_shared=True),
 }
 UNLEARNERS: dict[str, Callable[[], Unlearner]] = {
     **ERASERS,

@@ -11,7 +11,7 @@ import pytest
 
 from alteraser.data.datasets import load_dataset, open_data, usual_reading
 from alteraser.data.interactions import Side
-from alteraser.data.reading import Reading
+from alteraser.data.read_options import ReadOptions
 from alteraser.data.synthetic import TOPICS, synthetic, topic_of
 from alteraser.errors import DataError, DatasetNotFound, SettingError
 
@@ -77,9 +77,9 @@ def test_data_opens_by_name_or_path(tmp_path: Path) -> None:
     path.write_text("user_id,item_id\n1,2\n")
     assert len(open_data(path)) == len(open_data(str(path))) == 1
     assert open_data("synthetic", min_interactions=20).by(Side.USERS).counts.min() >= 20
-    assert open_data("synthetic", reading=Reading()).times is None
-    assert usual_reading("synthetic") == Reading(time="time")
-    assert usual_reading(path) == Reading()
+    assert open_data("synthetic", read_options=ReadOptions()).times is None
+    assert usual_reading("synthetic") == ReadOptions(time="time")
+    assert usual_reading(path) == ReadOptions()
     for wrong in (tmp_path / "b.csv", "ml-2m"):
         with pytest.raises(DataError, match=r"neither a file nor the name of a data set.*ml-1m"):
             open_data(wrong)

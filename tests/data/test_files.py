@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alteraser.data.files import read_ids, read_interactions, write_interactions, written_reading
+from alteraser.data.files import read_ids, read_interactions, write_interactions, written_read_options
 from alteraser.data.interactions import Interactions
 from alteraser.errors import ColumnError, DataError
 
@@ -68,7 +68,7 @@ def test_what_is_written_reads_back(tmp_path: Path, name: str) -> None:
         pl.Series([datetime(2024, 1, 1, 12, 0, 0, 5), None, datetime(2023, 1, 1)]),
     )
     write_interactions(data, tmp_path / name)
-    back = read_interactions(tmp_path / name, reading=written_reading(data))
+    back = read_interactions(tmp_path / name, read_options=written_read_options(data))
     assert back.to_frame().equals(data.to_frame())
     assert back.digest() == data.digest()
 

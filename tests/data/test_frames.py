@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions, Side
-from alteraser.data.reading import Reading
+from alteraser.data.read_options import ReadOptions
 from alteraser.errors import ColumnError, DataError, SettingError
 
 COLUMNS = {
@@ -171,8 +171,8 @@ def test_the_core_is_what_the_definition_says(events: list[tuple[int, int]], k: 
 
 
 def test_a_reading_survives_json() -> None:
-    reading = Reading(user="u", item="i", time="t", min_rating=3.5, min_interactions=5, merge="last")
-    assert Reading.from_dict(json.loads(json.dumps(reading.to_dict()))) == reading
+    read_options = ReadOptions(user="u", item="i", time="t", min_rating=3.5, min_interactions=5, merge="last")
+    assert ReadOptions.from_dict(json.loads(json.dumps(read_options.to_dict()))) == read_options
 
 
 @pytest.mark.parametrize(
@@ -191,10 +191,12 @@ def test_a_reading_survives_json() -> None:
 )
 def test_a_wrong_setting_is_refused_where_it_is_made(settings: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=next(iter(settings))):
-        Reading.from_dict(settings)
+        ReadOptions.from_dict(settings)
 
 
 def test_options_go_before_the_reading() -> None:
-    data = interactions(pl.DataFrame(COLUMNS), reading=Reading(user="nobody", time="when"), user="user_id")
+    data = interactions(
+        pl.DataFrame(COLUMNS), read_options=ReadOptions(user="nobody", time="when"), user="user_id"
+    )
     assert data.times is not None
     assert np.unique(data.users).tolist() == [0, 1]

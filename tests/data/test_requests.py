@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alteraser.data.demands import Request
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
 from alteraser.data.request_files import read_requests
+from alteraser.data.request_parsing import Request
 from alteraser.data.requests import Requests
 from alteraser.errors import NothingRemains, RequestError, SettingError, UnknownInteractions
 

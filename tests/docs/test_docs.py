@@ -33,7 +33,7 @@ def test_the_readme_example_in_python_runs_and_forgets(
     assert abs(scores["unlearned"] - scores["retrained"]) < 0.1 * (scores["original"] - scores["retrained"])
     # What it wrote belongs together, and serves the command as well.
     stored = ae.load_model("model2")
-    stored.aligned(ae.read_interactions("remaining.parquet", reading=stored.reading))
+    stored.aligned(ae.read_interactions("remaining.parquet", read_options=stored.read_options))
 
 
 def test_every_error_can_be_caught_by_a_public_name() -> None:

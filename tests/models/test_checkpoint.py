@@ -21,7 +21,7 @@ import torch
 from alteraser.data.files import read_interactions, write_interactions
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions, Side
-from alteraser.data.reading import Reading
+from alteraser.data.read_options import ReadOptions
 from alteraser.data.requests import Requests
 from alteraser.errors import MismatchError, ModelFileError, OutputExists, WriteError
 from alteraser.models.checkpoint import Batch, StoredModel, load_model, save_model
@@ -30,7 +30,7 @@ from alteraser.models.objective import Objective
 from alteraser.unlearn.alteraser import AltEraser
 
 FILES = ("parameters.safetensors", "users.parquet", "items.parquet", "manifest.json")
-READING = Reading(user="who", item="what", min_interactions=2)
+READING = ReadOptions(user="who", item="what", min_interactions=2)
 ERASED = (Batch("ab" * 32, 3),)
 TRAINING = {"trainer": "als", "max_passes": 7, "tolerance": 1e-5, "solve_h": True}
 
@@ -44,7 +44,7 @@ def data(random_data: Any) -> Interactions:
 @pytest.fixture(scope="module")
 def stored(data: Interactions, small_model: Any) -> StoredModel:
     model = small_model(data, enmf=True)
-    return StoredModel.of(model, data, reading=READING, erased=ERASED, training=TRAINING)
+    return StoredModel.of(model, data, read_options=READING, erased=ERASED, training=TRAINING)
 
 
 @pytest.fixture
@@ -74,7 +74,9 @@ def test_what_was_written_comes_back(
         w0=0.25, l2=1e-5, l2_scaling=0.5, item_popularity=0.1, mean_item_count=5.5, c_users=seed or None
     )
     model = small_model(data, dim=7, enmf=enmf, dtype=dtype, objective=objective, seed=seed)
-    stored = StoredModel.of(model, data, reading=READING, erased=ERASED, training=TRAINING if enmf else None)
+    stored = StoredModel.of(
+        model, data, read_options=READING, erased=ERASED, training=TRAINING if enmf else None
+    )
     save_model(stored, tmp_path / "model")
     back = load_model(tmp_path / "model")
     assert type(back.model) is type(model)
@@ -86,7 +88,7 @@ def test_what_was_written_comes_back(
     assert torch.equal(back.model.scores(everyone), model.scores(everyone))
     assert back.user_vocabulary.ids.to_list() == data.user_vocabulary.ids.to_list()
     assert back.item_vocabulary.ids.to_list() == data.item_vocabulary.ids.to_list()
-    assert back.reading == READING
+    assert back.read_options == READING
     assert back.erased == ERASED
     assert back.training == (TRAINING if enmf else None)
     assert back.data_digest == data.digest()
@@ -156,7 +158,7 @@ def test_a_file_of_another_model_is_noticed(
         user_vocabulary=type(data.user_vocabulary)(pl.Series([f"x{row}" for row in range(12)])),
         item_vocabulary=type(data.item_vocabulary)(pl.Series([f"y{row}" for row in range(9)])),
     )
-    other = StoredModel.of(small_model(renamed, enmf=True, seed=5), renamed, reading=READING)
+    other = StoredModel.of(small_model(renamed, enmf=True, seed=5), renamed, read_options=READING)
     save_model(other, tmp_path / "other")
     shutil.copy(tmp_path / "other" / name, folder / name)
     with pytest.raises(ModelFileError):
@@ -258,7 +260,7 @@ def test_a_model_that_is_not_finite_is_not_written(stored: StoredModel, tmp_path
 
 def test_what_is_there_is_replaced_only_by_force(folder: Path, small_model: Any, data: Any) -> None:
     before = {name: (folder / name).read_bytes() for name in FILES}
-    other = StoredModel.of(small_model(data, seed=9), data, reading=READING)
+    other = StoredModel.of(small_model(data, seed=9), data, read_options=READING)
     with pytest.raises(OutputExists):
         save_model(other, folder)
     assert {name: (folder / name).read_bytes() for name in FILES} == before
@@ -287,7 +289,7 @@ def test_when_writing_fails_half_way_nothing_is_left_behind_and_nothing_is_lost(
         ids = [hashlib.sha512(bytes([row])).hexdigest() for row in range(data.n_users)]
         data = replace(data, user_vocabulary=type(data.user_vocabulary)(pl.Series(ids)))
     dim = 40 if name == "parameters.safetensors" else 1
-    stored = StoredModel.of(small_model(data, dim=dim, dtype=torch.float32), data, reading=READING)
+    stored = StoredModel.of(small_model(data, dim=dim, dtype=torch.float32), data, read_options=READING)
     save_model(stored, tmp_path / "model")
     sizes = {each: (tmp_path / "model" / each).stat().st_size for each in FILES}
     limit = sizes[name] - 1
@@ -315,7 +317,8 @@ def test_the_manifest_holds_no_id(small_model: Any, tmp_path: Path) -> None:
     outcome = AltEraser().forget(small_model(data), data, requests)
     erased = (Batch(requests.digest(b"key"), len(requests)),)
     save_model(
-        StoredModel.of(outcome.model, outcome.remain, reading=Reading(), erased=erased), tmp_path / "model"
+        StoredModel.of(outcome.model, outcome.remain, read_options=ReadOptions(), erased=erased),
+        tmp_path / "model",
     )
     assert b"secret" not in (tmp_path / "model" / "manifest.json").read_bytes()
     assert load_model(tmp_path / "model").erased == erased
@@ -356,11 +359,11 @@ def test_a_wholly_forgotten_id_is_nowhere_in_the_folder(small_model: Any, tmp_pa
     )
     data = interactions(frame)
     model = small_model(data)
-    save_model(StoredModel.of(model, data, reading=Reading()), tmp_path / "before")
+    save_model(StoredModel.of(model, data, read_options=ReadOptions()), tmp_path / "before")
     gone = users[0]
     row = data.user_vocabulary.ids.to_list().index(gone)
     outcome = AltEraser().forget(model, data, Requests.of([{"user": gone}]))
-    save_model(StoredModel.of(outcome.model, outcome.remain, reading=Reading()), tmp_path / "after")
+    save_model(StoredModel.of(outcome.model, outcome.remain, read_options=ReadOptions()), tmp_path / "after")
 
     ids = pl.read_parquet(tmp_path / "after" / "users.parquet")["id"].to_list()
     assert ids[row] is None
@@ -394,14 +397,14 @@ def test_unless_told_otherwise_the_data_is_read_as_it_is_written(
     save_model(StoredModel.of(small_model(data), data), tmp_path / "model")
     write_interactions(data, tmp_path / "data.parquet")
     back = load_model(tmp_path / "model")
-    again = back.aligned(read_interactions(tmp_path / "data.parquet", reading=back.reading))
+    again = back.aligned(read_interactions(tmp_path / "data.parquet", read_options=back.read_options))
     assert again.digest() == data.digest()
 
 
 def test_around_the_core_there_may_be_more(data: Interactions, small_model: Any) -> None:
     more = pl.concat([data.to_frame(), data.to_frame()[:1].with_columns(user_id=pl.lit("nobody"))])
     wider = interactions(more, weight="weight")
-    core = StoredModel.of(small_model(data), data, reading=Reading(min_interactions=2))
+    core = StoredModel.of(small_model(data), data, read_options=ReadOptions(min_interactions=2))
     assert core.aligned(wider).digest() == data.digest()
     with pytest.raises(MismatchError, match="1 of"):
         StoredModel.of(small_model(data), data).aligned(wider)
@@ -437,4 +440,4 @@ def test_other_data_is_refused(data: Interactions, folder: Path) -> None:
 
 def test_a_model_is_stored_only_with_data_of_its_size(random_data: Any, small_model: Any) -> None:
     with pytest.raises(MismatchError):
-        StoredModel.of(small_model(random_data(12, 9)), random_data(12, 8), reading=READING)
+        StoredModel.of(small_model(random_data(12, 9)), random_data(12, 8), read_options=READING)

@@ -27,7 +27,7 @@ def test_the_step_never_raises_the_loss_and_keeps_the_scale_of_h(
     data = random_data(seed=seed, confidences=True, empty=True)
     objective = Objective(w0=0.3, l2=0.05, user_activity=0.3, item_popularity=0.3)
     model = small_model(data, enmf=True, seed=seed, dtype=dtype, scale=scale, objective=objective)
-    solved = model.with_other_parameters_solved(data)
+    solved = model.solve_shared(data)
     assert solved.loss(data) <= model.loss(data)
     assert rms(solved.h) == pytest.approx(1, rel=1e-6)
     assert solved.dtype == dtype
@@ -41,7 +41,7 @@ def test_on_planted_data_the_step_finds_h(build: Any) -> None:
     items = torch.eye(2, dtype=torch.float64)[torch.arange(10) % 2]
     objective = Objective(w0=0.5, l2=1e-3, l2_scaling=0.0)
     model = ENMF(users, items, objective, torch.tensor([1.0, -1.0], dtype=torch.float64))
-    solved = model.with_other_parameters_solved(data)
+    solved = model.solve_shared(data)
     # Every score is then 1 or 0 but for a shade that the penalty is worth: hardly more than the penalty is left.
     assert 0.999 * 1e-3 * 22 < solved.loss(data) < 1e-3 * 22
     torch.testing.assert_close(solved.h, torch.ones(2, dtype=torch.float64))
@@ -60,10 +60,10 @@ def test_the_h_found_is_the_best(l2: float, random_data: Any, small_model: Any, 
         return float(dense_loss(data, objective, model.users * root, model.items * root, torch.from_numpy(h)))
 
     found = minimize(loss, model.h.numpy(), method="BFGS", options={"gtol": 1e-8})
-    solved = model.with_other_parameters_solved(data)
+    solved = model.solve_shared(data)
     assert solved.loss(data) < model.loss(data)
     assert solved.loss(data) <= float(found.fun) * (1 + 1e-9)
-    again = solved.with_other_parameters_solved(data)
+    again = solved.solve_shared(data)
     assert again.loss(data) == pytest.approx(solved.loss(data), rel=1e-10)
 
 
@@ -75,26 +75,26 @@ def test_a_step_that_rounding_makes_worse_is_not_taken(build: Any, dense_loss: A
     users, items = torch.stack([large, 3 * large - 1], dim=1), torch.tensor([[3.0, 1.0]]).repeat(8, 1)
     model = ENMF(users, items, objective, torch.tensor([1.0, -1.0]))
     double = model.with_parameters({name: value.double() for name, value in model.parameters().items()})
-    best = double.with_other_parameters_solved(data)
+    best = double.solve_shared(data)
     rounded = [value.float().double() for value in best.parameters().values()]
     before, gained, lost = (
         float(dense_loss(data, objective, *values))
         for values in (double.parameters().values(), best.parameters().values(), rounded)
     )
     assert gained < before < 0.5 * lost
-    solved = model.with_other_parameters_solved(data)
+    solved = model.solve_shared(data)
     for name, value in model.parameters().items():
         assert torch.equal(solved.parameters()[name], value), name
 
 
 def test_nothing_to_gain_is_nothing_changed(random_data: Any, small_model: Any) -> None:
     data = random_data()
-    solved = small_model(data, enmf=True).with_other_parameters_solved(data)
+    solved = small_model(data, enmf=True).solve_shared(data)
     zero = solved.with_parameters({**solved.parameters(), "users": torch.zeros_like(solved.users)})
-    assert zero.with_other_parameters_solved(data) is zero
+    assert zero.solve_shared(data) is zero
 
 
 def test_mf_has_no_other_parameters(random_data: Any, small_model: Any) -> None:
     data = random_data()
     model = small_model(data)
-    assert model.with_other_parameters_solved(data) is model
+    assert model.solve_shared(data) is model

@@ -170,7 +170,7 @@ def test_steps_end_where_training_ends(
 ) -> None:
     data = random_data(60, 40, seed=2, density=0.2)
     start = small_model(data, dim=4, objective=objective, enmf=enmf)
-    exact = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(after=1e-3))
+    exact = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(switch_below=1e-3))
     optimum = fit(start, data, trainer=exact).model
     original = optimum.with_parameters(
         {name: value.to(dtype) for name, value in optimum.parameters().items()}
@@ -221,7 +221,7 @@ def test_from_an_original_far_from_its_optimum_no_step_raises_the_loss(
 
 def test_a_loose_tolerance_leaves_most_rows_alone(random_data: Any, small_model: Any) -> None:
     data = random_data(400, 200, seed=3, density=0.03)
-    exact = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(after=1e-3))
+    exact = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(switch_below=1e-3))
     original = fit(small_model(data, dim=4, objective=PLAIN, enmf=False), data, trainer=exact).model
     mask = data.users == 7
     mask[mask.nonzero()[0][:2]] = False

@@ -77,15 +77,17 @@ def test_its_parts_are_the_derivatives_of_the_dense_loss(
     torch.testing.assert_close(factors.solve(product / 2), vectors)
 
 
-@pytest.mark.parametrize("after", [np.inf, 1e-3], ids=["from the start", "after passes"])
+@pytest.mark.parametrize("switch_below", [np.inf, 1e-3], ids=["from the start", "after passes"])
 @pytest.mark.parametrize("kind", [MF, ENMF])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-def test_no_step_raises_the_loss(kind: Any, dtype: torch.dtype, after: float, slow: Interactions) -> None:
+def test_no_step_raises_the_loss(
+    kind: Any, dtype: torch.dtype, switch_below: float, slow: Interactions
+) -> None:
     """From a start far off, where steps are refused, and on beyond the point where the loss can show a fall."""
     objective = Objective(w0=0.1, l2=0.02, l2_scaling=0.3)
     model = kind.sized_for(slow, dim=8, objective=objective, rng=np.random.default_rng(1), dtype=dtype)
     model = model.with_parameters({**model.parameters(), "items": 30 * model.items})
-    advance = JointNewton(after=after, damping=1e-6).begin(Sweeper(ah_newton), model, slow)
+    advance = JointNewton(switch_below=switch_below, damping=1e-6).begin(Sweeper(ah_newton), model, slow)
     loss = first = model.loss(slow)
     rounding = (
         1e-6 if dtype == torch.float32 else 1e-13
@@ -187,7 +189,9 @@ def test_rows_without_interactions_stay_zero(random_data: Any) -> None:
     assert torch.equal(trained.items[-1], torch.zeros(4))
 
 
-@pytest.mark.parametrize("setting", [{"after": 0.0}, {"damping": 0.0}, {"forcing": 1.0}, {"max_products": 0}])
+@pytest.mark.parametrize(
+    "setting", [{"switch_below": 0.0}, {"damping": 0.0}, {"forcing": 1.0}, {"max_products": 0}]
+)
 def test_settings_out_of_range_are_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=str(next(iter(setting.values())))):
         JointNewton(**setting)
@@ -203,8 +207,8 @@ def test_forgetting_in_the_dimensions_that_carry_anything_changes_nothing_else(
     wide = kind.sized_for(slow, dim=6, objective=OBJECTIVE, rng=rng, dtype=torch.float64)
     dimensions = torch.tensor([0, 2, 3, 5])
     wide = wide.with_dimensions(dimensions, small)
-    assert torch.equal(wide.carrying(), dimensions)
-    narrow = wide.only(dimensions)
+    assert torch.equal(wide.active_dimensions(), dimensions)
+    narrow = wide.restrict(dimensions)
     assert narrow.loss(slow) == pytest.approx(wide.loss(slow), rel=1e-12)
     users = np.arange(slow.n_users)
     torch.testing.assert_close(narrow.scores(users), wide.scores(users))
@@ -215,7 +219,7 @@ def test_forgetting_in_the_dimensions_that_carry_anything_changes_nothing_else(
     chosen = rng.random(len(slow)) < 0.1
     requests = pair_requests(slow, chosen)
     outcome = AltEraser(max_passes=3, training_gap=0.0, acceleration=None).forget(wide, slow, requests)
-    assert torch.equal(outcome.model.carrying(), dimensions)
+    assert torch.equal(outcome.model.active_dimensions(), dimensions)
     sweeper, remain = Sweeper(ah_newton), slow.without(chosen)
     model = sweeper.sweep(wide, remain, Rows.occupied(slow.only(chosen)))
     for _ in range(3):
@@ -229,9 +233,9 @@ def test_a_dimension_that_users_still_need_is_kept(slow: Interactions) -> None:
     faint = torch.tensor([1.0, 1e-18, 1e-18], dtype=torch.float64)
     loud = torch.tensor([1.0, 1e18, 1.0], dtype=torch.float64)
     model = model.with_parameters({"users": model.users * loud, "items": model.items * faint})
-    assert model.carrying().tolist() == [0, 1]
+    assert model.active_dimensions().tolist() == [0, 1]
     nothing = model.with_parameters({"users": model.users * 0, "items": model.items * 0})
-    assert nothing.carrying().tolist() == [0, 1, 2]
+    assert nothing.active_dimensions().tolist() == [0, 1, 2]
 
 
 def test_with_the_step_for_h_no_dimension_is_left_out(slow: Interactions, pair_requests: Any) -> None:
@@ -242,7 +246,7 @@ def test_with_the_step_for_h_no_dimension_is_left_out(slow: Interactions, pair_r
     wide = wide.with_dimensions(torch.arange(4), small)
     requests = pair_requests(slow, rng.random(len(slow)) < 0.1)
     solved, kept = (
-        AltEraser(max_passes=8, training_gap=0.0, acceleration=None, solve_others=others).forget(
+        AltEraser(max_passes=8, training_gap=0.0, acceleration=None, solve_shared=others).forget(
             wide, slow, requests
         )
         for others in (True, False)

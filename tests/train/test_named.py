@@ -18,7 +18,7 @@ from alteraser.train.named import named_trainer, recorded, recorded_trainer
     "trainer",
     [
         ALS(),
-        ALS(max_passes=3, tolerance=0.5, solve_others=True),
+        ALS(max_passes=3, tolerance=0.5, solve_shared=True),
         AdamW(),
         AdamW(learning_rate=0.1, batch_users=7, max_epochs=2, min_improvement=0.0),
     ],

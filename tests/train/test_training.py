@@ -26,7 +26,7 @@ from alteraser.train.fit import fit
 
 TRAINERS: dict[str, Trainer] = {
     "als": ALS(max_passes=15),
-    "als-others": ALS(max_passes=15, solve_others=True),
+    "als-others": ALS(max_passes=15, solve_shared=True),
     "als-hf": ALS(max_passes=3, solver=hf_newton),
     "adamw": AdamW(max_epochs=30, batch_users=7),
 }
@@ -88,12 +88,12 @@ def test_training_leaves_its_start_alone_and_empty_rows_at_zero(
 
 @both_kinds
 @both_types
-@pytest.mark.parametrize("solve_others", [False, True])
+@pytest.mark.parametrize("solve_shared", [False, True])
 def test_als_never_raises_the_loss(
-    kind: Any, dtype: torch.dtype, solve_others: bool, data: Interactions
+    kind: Any, dtype: torch.dtype, solve_shared: bool, data: Interactions
 ) -> None:
     model = kind.sized_for(data, dim=8, rng=np.random.default_rng(0), dtype=dtype)
-    training = fit(model, data, trainer=ALS(max_passes=40, tolerance=0.0, solve_others=solve_others))
+    training = fit(model, data, trainer=ALS(max_passes=40, tolerance=0.0, solve_shared=solve_shared))
     slack = 1e-6 if dtype is torch.float32 else 1e-12
     assert all(
         after <= before * (1 + slack) for before, after in pairwise([model.loss(data), *training.losses])

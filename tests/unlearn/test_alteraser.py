@@ -214,7 +214,7 @@ def test_the_step_for_h_lowers_the_loss_further_where_h_is_wrong(build: Any) -> 
     )
     requests = Requests.of([{"user": "u0", "item": "i0"}])
     fixed = AltEraser(max_passes=0).forget(original, full, requests)
-    solved = AltEraser(max_passes=0, solve_others=True).forget(original, full, requests)
+    solved = AltEraser(max_passes=0, solve_shared=True).forget(original, full, requests)
     assert torch.equal(fixed.model.eta, original.eta)
     assert solved.cost.loss_after < 0.1 * fixed.cost.loss_after
     assert (solved.model.h > 0).all()
@@ -289,7 +289,7 @@ def test_a_converged_original_is_no_reason_to_stop_early(
         {"acceleration": None},
         {"block_rows": 7},
         {"executor": object()},
-        {"solve_others": True},
+        {"solve_shared": True},
         {"training_gap": 1.5},
     ],
     ids=lambda setting: next(iter(setting)),

@@ -27,7 +27,7 @@ from alteraser import (
 from alteraser.data.interactions import Side
 
 OBJECTIVE = Objective(w0=0.3, l2=0.6, l2_scaling=0.5)
-EXACT = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(after=1e-3))
+EXACT = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(switch_below=1e-3))
 
 
 @pytest.fixture(scope="module")

@@ -99,7 +99,7 @@ def test_converged_means_that_the_tolerance_is_met(
     precision: str, objective: str, enmf: bool, full: Interactions, small_model: Any, dense_loss: Any
 ) -> None:
     """From an original at its optimum, where the gap that a request opens and what is left of it are known."""
-    exact = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(after=1e-3))
+    exact = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(switch_below=1e-3))
     optimum = fit(
         small_model(full, dim=4, objective=OBJECTIVES[objective], enmf=enmf), full, trainer=exact
     ).model

@@ -21,7 +21,7 @@ from alteraser.cli.output import note, print_table, show
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
-    from alteraser.data.reading import Reading
+    from alteraser.data.read_options import ReadOptions
     from alteraser.data.requests import Requests
     from alteraser.measure.compare import Report
     from alteraser.models.checkpoint import StoredModel
@@ -88,7 +88,7 @@ def compare(
     report = compared(
         {name: each.on(full) for name, each in stored.items()},
         remain=remain.with_tombstones(full),
-        test=None if test is None else _test(full, test, _oldest(stored).reading, options),
+        test=None if test is None else _test(full, test, _oldest(stored).read_options, options),
         forget=full.only(match.mask) if match.mask.any() else None,
         reference=reference,
     )
@@ -124,11 +124,11 @@ def _full(stored: dict[str, StoredModel], data: str, asked: Requests, options: D
     there the ids that the oldest model knows are the core.
     """
     oldest = _oldest(stored)
-    reading = options.reading(data, oldest.reading)
-    full = options.read(data, reading)
-    if oldest.reading.min_interactions is None or not oldest.erased or _some_belong(stored, full, asked):
+    read_options = options.read_options(data, oldest.read_options)
+    full = options.read(data, read_options)
+    if oldest.read_options.min_interactions is None or not oldest.erased or _some_belong(stored, full, asked):
         return full
-    store = options.read(data, reading.with_options({"min_interactions": None}))
+    store = options.read(data, read_options.with_options({"min_interactions": None}))
     known, _ = store.known_to(oldest.user_vocabulary, oldest.item_vocabulary)
     return known if _some_belong(stored, known, asked) else full
 
@@ -175,12 +175,12 @@ def _check_ids(name: str, stored: StoredModel, full: Interactions) -> None:
         )
 
 
-def _test(full: Interactions, test: str, reading: Reading, options: DataOptions) -> Interactions:
+def _test(full: Interactions, test: str, read_options: ReadOptions, options: DataOptions) -> Interactions:
     from alteraser.errors import MismatchError
 
     # Only who has what counts. A test part is small: what was a core of the whole would be cut to pieces.
     unused: dict[str, Any] = {"weight": None, "time": None, "merge": "max", "min_interactions": None}
-    read = options.read(test, options.reading(test, reading).with_options(unused))
+    read = options.read(test, options.read_options(test, read_options).with_options(unused))
     known, n_unknown = read.known_to(full.user_vocabulary, full.item_vocabulary)
     if len(known) == 0:
         raise MismatchError(

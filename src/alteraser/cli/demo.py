@@ -108,8 +108,8 @@ def demo(
 def _story(rng: Generator) -> Story:
     """The embedded data, a fifth of it held out, with interactions of a foreign taste added for some users."""
     from alteraser.data.datasets import embedded
+    from alteraser.data.demo_data import inject_foreign_taste
     from alteraser.data.split import holdout
-    from alteraser.data.stories import inject_foreign_taste
 
     train, test = holdout(embedded().data, fraction=0.2, rng=rng)
     told = inject_foreign_taste(train, test, n_users=N_USERS, rng=rng)

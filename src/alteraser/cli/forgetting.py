@@ -28,7 +28,7 @@ from alteraser.cli.training import TrainerName, check_trainer_options
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
-    from alteraser.data.reading import Reading
+    from alteraser.data.read_options import ReadOptions
     from alteraser.models.checkpoint import Batch, StoredModel
     from alteraser.train.base import Trainer
     from alteraser.unlearn.base import Outcome, Unlearner
@@ -140,7 +140,7 @@ def forget(
     from and to; in JSON-lines also items, a list. What is left empty is not asked for: a user alone means all that
     the user has. The data is read as it was when the model was trained, unless options say otherwise.
     """
-    from alteraser.data.files import written_reading
+    from alteraser.data.files import written_read_options
     from alteraser.data.request_files import read_requests
     from alteraser.data.writing import make_ready, staged_frame
     from alteraser.errors import LeftBehind
@@ -158,9 +158,9 @@ def forget(
     full = _full(stored, data, options)
     with progress("Forgetting") as watch:
         outcome = unlearner.forget(stored.model, full, asked, missing=missing, progress=watch)
-    reading = stored.reading if remaining is None else written_reading(outcome.remain)
+    read_options = stored.read_options if remaining is None else written_read_options(outcome.remain)
     batch = Batch(asked.digest(key), outcome.match.n_requests)
-    new = _successor(stored, outcome, batch, unlearner, reading)
+    new = _successor(stored, outcome, batch, unlearner, read_options)
     with ExitStack() as written:
         if remaining is not None:
             # The data takes its place only once the model has been written.
@@ -200,10 +200,10 @@ def _key(key_file: Path | None) -> bytes:
 
 def _full(stored: StoredModel, data: str, options: DataOptions) -> Interactions:
     """The data on the model's rows. Once there is a model its ids are the core, which is not cut anew."""
-    reading = options.reading(data, stored.reading)
-    if stored.reading.min_interactions is not None:
-        reading = reading.with_options({"min_interactions": None})
-    return stored.aligned(options.read(data, reading))
+    read_options = options.read_options(data, stored.read_options)
+    if stored.read_options.min_interactions is not None:
+        read_options = read_options.with_options({"min_interactions": None})
+    return stored.aligned(options.read(data, read_options))
 
 
 def _unlearner(
@@ -249,7 +249,7 @@ def _eraser(
     if solve_h is not None and stored.kind != "enmf":
         raise SettingError(f"--solve-h is for enmf; the model is {stored.kind}.")
     given = {name: value for name, value in limits.items() if value is not None}
-    return AltEraser(solver=SOLVERS[solver or "ah-newton"], solve_others=bool(solve_h), **given)
+    return AltEraser(solver=SOLVERS[solver or "ah-newton"], solve_shared=bool(solve_h), **given)
 
 
 def _trainer(
@@ -268,7 +268,7 @@ def _trainer(
 
 
 def _successor(
-    stored: StoredModel, outcome: Outcome[Any], batch: Batch, unlearner: Unlearner, reading: Reading
+    stored: StoredModel, outcome: Outcome[Any], batch: Batch, unlearner: Unlearner, read_options: ReadOptions
 ) -> StoredModel:
     """The new model, which remembers the batch; how to train one like it is new only if it was trained anew."""
     from alteraser.models.checkpoint import StoredModel
@@ -279,7 +279,9 @@ def _successor(
     if batch.count:
         erased = (*erased, batch)
         training = recorded(unlearner.trainer) if isinstance(unlearner, Retrain) else training
-    return StoredModel.of(outcome.model, outcome.remain, reading=reading, erased=erased, training=training)
+    return StoredModel.of(
+        outcome.model, outcome.remain, read_options=read_options, erased=erased, training=training
+    )
 
 
 def _result(outcome: Outcome[Any], method: str) -> dict[str, Any]:

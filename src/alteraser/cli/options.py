@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from alteraser.data.interactions import Interactions
-    from alteraser.data.reading import Reading
+    from alteraser.data.read_options import ReadOptions
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -99,7 +99,7 @@ class DataOptions:
         _option("--merge", "How the weights of a repeated pair become one.", "max|sum|last"),
     ] = None
 
-    def reading(self, name_or_path: str, base: Reading | None = None) -> Reading:
+    def read_options(self, name_or_path: str, base: ReadOptions | None = None) -> ReadOptions:
         """How to read: `base` (that of a model) or the data set's own way, with the options given on top."""
         from alteraser.data.datasets import usual_reading
 
@@ -108,14 +108,14 @@ class DataOptions:
             {k: v for k, v in given.items() if v is not None}
         )
 
-    def open(self, name_or_path: str, base: Reading | None = None) -> Interactions:
-        return self.read(name_or_path, self.reading(name_or_path, base))
+    def open(self, name_or_path: str, base: ReadOptions | None = None) -> Interactions:
+        return self.read(name_or_path, self.read_options(name_or_path, base))
 
-    def read(self, name_or_path: str, reading: Reading) -> Interactions:
+    def read(self, name_or_path: str, read_options: ReadOptions) -> Interactions:
         """The data read in just this way, whatever the options for it say."""
         from alteraser.data.datasets import open_data
 
-        return open_data(name_or_path, data_dir=self.data_dir, reading=reading)
+        return open_data(name_or_path, data_dir=self.data_dir, read_options=read_options)
 
 
 def reads_data(command: Command) -> Command:

@@ -117,11 +117,11 @@ def similar(
 
 def _seen(stored: StoredModel, exclude: str, options: DataOptions) -> CSR:
     from alteraser.data.interactions import Side
-    from alteraser.data.reading import Reading
+    from alteraser.data.read_options import ReadOptions
     from alteraser.errors import MismatchError
 
     # All that a user has counts, also what was rated too low or was too rare to be trained on.
-    pairs = Reading(user=stored.reading.user, item=stored.reading.item)
+    pairs = ReadOptions(user=stored.read_options.user, item=stored.read_options.item)
     data = options.open(exclude, pairs)
     known, n_unknown = data.known_to(stored.user_vocabulary, stored.item_vocabulary)
     if len(known) == 0:

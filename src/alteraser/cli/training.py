@@ -102,8 +102,10 @@ def train(
     with progress("Training") as watch:
         training = fit(untrained, interactions, trainer=chosen, rng=rng, progress=watch)
     seconds = time.perf_counter() - began
-    reading = options.reading(data)
-    stored = StoredModel.of(training.model, interactions, reading=reading, training=recorded(chosen))
+    read_options = options.read_options(data)
+    stored = StoredModel.of(
+        training.model, interactions, read_options=read_options, training=recorded(chosen)
+    )
     save_model(stored, out, force=force)
     result = {"out": str(out), "model": model} | _result(training, interactions) | {"seconds": seconds}
     show(result, as_json=json, human=lambda to: _human(to, result))

@@ -12,17 +12,17 @@ from alteraser.data.archives import ARCHIVES
 from alteraser.data.files import READABLE, read_interactions, readable_ending
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
-from alteraser.data.reading import Reading, ReadingOptions
+from alteraser.data.read_options import ReadKeywords, ReadOptions
 from alteraser.data.synthetic import Synthetic, synthetic
 from alteraser.errors import DataError, DatasetNotFound
 
 # Ratings are kept out of the weights: the papers take every rating as one positive.
 DATASETS = {
-    "ml-1m": Reading(time="time_rank"),
-    "amazon-14core": Reading(),
-    "kuairec-binary": Reading(time="time_rank"),
-    "ml-100k": Reading(time="timestamp"),
-    "synthetic": Reading(time="time"),
+    "ml-1m": ReadOptions(time="time_rank"),
+    "amazon-14core": ReadOptions(),
+    "kuairec-binary": ReadOptions(time="time_rank"),
+    "ml-100k": ReadOptions(time="timestamp"),
+    "synthetic": ReadOptions(time="time"),
 }
 SYNTHETIC = "synthetic"
 DATA_FOLDER_VARIABLE = "ALTERASER_DATA"
@@ -30,32 +30,32 @@ DATA_FOLDER_VARIABLE = "ALTERASER_DATA"
 _SYNTHETIC_SEED = 0
 
 
-def usual_reading(name_or_path: str | Path) -> Reading:
+def usual_reading(name_or_path: str | Path) -> ReadOptions:
     """How `open_data` reads this name or path unless told otherwise: what a manifest has to remember."""
-    return DATASETS.get(str(name_or_path), Reading())
+    return DATASETS.get(str(name_or_path), ReadOptions())
 
 
 def load_dataset(
     name: str,
     *,
     data_dir: str | Path | None = None,
-    reading: Reading | None = None,
-    **options: Unpack[ReadingOptions],
+    read_options: ReadOptions | None = None,
+    **options: Unpack[ReadKeywords],
 ) -> Interactions:
-    """A named data set, read in its usual way unless `reading` or `options` differ.
+    """A named data set, read in its usual way unless `read_options` or `options` differ.
 
     It is `<name>/interactions.parquet`, looked for in `data_dir` if given, else in $ALTERASER_DATA and then
     in ~/.cache/alteraser.
     """
     if name not in DATASETS:
         raise DatasetNotFound(f"There is no data set named {name!r}. The names are {', '.join(DATASETS)}.")
-    reading = reading or DATASETS[name]
+    read_options = read_options or DATASETS[name]
     if name == SYNTHETIC:
-        return interactions(embedded().data.to_frame(), reading=reading, **options)
+        return interactions(embedded().data.to_frame(), read_options=read_options, **options)
     places = dataset_places(name, data_dir)
     for path in places:
         if path.is_file():
-            return read_interactions(path, reading=reading, **options)
+            return read_interactions(path, read_options=read_options, **options)
     get = f"Get it with `alteraser data fetch {name}`" if name in ARCHIVES else "Put it there"
     raise DatasetNotFound(
         f"The data set {name!r} is not in any of the places looked in: {', '.join(map(str, places))}. {get}, "
@@ -73,15 +73,15 @@ def open_data(
     name_or_path: str | Path,
     *,
     data_dir: str | Path | None = None,
-    reading: Reading | None = None,
-    **options: Unpack[ReadingOptions],
+    read_options: ReadOptions | None = None,
+    **options: Unpack[ReadKeywords],
 ) -> Interactions:
     """The interactions of a named data set or of a file; a name goes before a file called the same."""
     if str(name_or_path) in DATASETS:
-        return load_dataset(str(name_or_path), data_dir=data_dir, reading=reading, **options)
+        return load_dataset(str(name_or_path), data_dir=data_dir, read_options=read_options, **options)
     path = Path(name_or_path)
     if path.is_file() or (path.exists() and readable_ending(path) is not None):
-        return read_interactions(path, reading=reading, **options)
+        return read_interactions(path, read_options=read_options, **options)
     problem = "is a folder" if path.is_dir() else "is neither a file nor the name of a data set"
     raise DataError(
         f"{name_or_path} {problem}. Give the path of a file ({', '.join(READABLE)}) "

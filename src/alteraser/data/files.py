@@ -10,7 +10,7 @@ import polars as pl
 from alteraser.data.columns import names_told, plain_ids
 from alteraser.data.frames import interactions, require_columns
 from alteraser.data.interactions import Interactions
-from alteraser.data.reading import Reading, ReadingOptions
+from alteraser.data.read_options import ReadKeywords, ReadOptions
 from alteraser.data.writing import PARQUET, write_frame
 from alteraser.errors import ColumnError, DataError
 
@@ -19,14 +19,14 @@ READABLE = (*SEPARATORS, *PARQUET)
 
 
 def read_interactions(
-    path: str | Path, *, reading: Reading | None = None, **options: Unpack[ReadingOptions]
+    path: str | Path, *, read_options: ReadOptions | None = None, **options: Unpack[ReadKeywords]
 ) -> Interactions:
-    """The interactions in a CSV, TSV, Parquet or RecBole `.inter` file, read as `options` and `reading` say.
+    """The interactions in a CSV, TSV, Parquet or RecBole `.inter` file, read as `options` and `read_options` say.
 
     Ids in text files become whole numbers only if every one would be written back the same: "007" stays.
     """
     path = Path(path)
-    reading = (reading or Reading()).with_options(options)
+    read_options = (read_options or ReadOptions()).with_options(options)
     ending = readable_ending(path)
     if ending is None:
         raise DataError(
@@ -35,7 +35,9 @@ def read_interactions(
         )
     check_readable(path)
     try:
-        table = _read_parquet(path, reading) if ending in PARQUET else _read_text(path, ending, reading)
+        table = (
+            _read_parquet(path, read_options) if ending in PARQUET else _read_text(path, ending, read_options)
+        )
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
         # The reader's own message may quote a line of the file: its kind is told, its text is not.
         raise DataError(
@@ -44,7 +46,7 @@ def read_interactions(
         ) from None
     if table.height == 0:
         raise DataError(f"{path} holds no interactions, only a header; at least one row is wanted.")
-    return interactions(table, reading=reading)
+    return interactions(table, read_options=read_options)
 
 
 def readable_ending(path: Path) -> str | None:
@@ -66,20 +68,25 @@ def check_readable(path: Path) -> None:
         raise DataError(f"{path} is empty; a file with interactions is wanted.")
 
 
-def _read_parquet(path: Path, reading: Reading) -> pl.DataFrame:
-    require_columns(list(_header(path, ".parquet")), reading)
-    return pl.read_parquet(path, columns=list(dict.fromkeys(reading.columns.values())))
+def _read_parquet(path: Path, read_options: ReadOptions) -> pl.DataFrame:
+    require_columns(list(_header(path, ".parquet")), read_options)
+    return pl.read_parquet(path, columns=list(dict.fromkeys(read_options.columns.values())))
 
 
-def _read_text(path: Path, ending: str, reading: Reading) -> pl.DataFrame:
+def _read_text(path: Path, ending: str, read_options: ReadOptions) -> pl.DataFrame:
     names = _header(path, ending)
-    if not set(reading.columns.values()) <= set(names):
+    if not set(read_options.columns.values()) <= set(names):
         _check_header(_texts(path, ending), path)
-        require_columns(list(names), reading)
-    table = _columns_of_text(path, ending, {column: names[column] for column in reading.columns.values()})
-    typed = {reading.user: _ids(table[reading.user]), reading.item: _ids(table[reading.item])}
+        require_columns(list(names), read_options)
+    table = _columns_of_text(
+        path, ending, {column: names[column] for column in read_options.columns.values()}
+    )
+    typed = {
+        read_options.user: _ids(table[read_options.user]),
+        read_options.item: _ids(table[read_options.item]),
+    }
     for setting in ("weight", "rating"):
-        if (column := reading.columns.get(setting)) is not None:
+        if (column := read_options.columns.get(setting)) is not None:
             typed[column] = _numbers(table[column], setting, path)
     return table.with_columns(**typed)
 
@@ -182,10 +189,10 @@ def write_interactions(data: Interactions, path: str | Path, *, force: bool = Fa
     write_frame(data.to_frame(), path, force=force)
 
 
-def written_reading(data: Interactions) -> Reading:
+def written_read_options(data: Interactions) -> ReadOptions:
     """How to read back what `write_interactions` wrote of this data."""
     there = data.events.columns
-    return Reading(
+    return ReadOptions(
         weight="weight" if "weight" in there else None,
         time="time" if "time" in there else None,
         merge=data.merge,

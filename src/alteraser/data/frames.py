@@ -14,59 +14,59 @@ from numpy.typing import NDArray
 
 from alteraser.data.columns import id_texts, names_told
 from alteraser.data.interactions import Interactions, Vocabulary
-from alteraser.data.reading import Reading, ReadingOptions
+from alteraser.data.read_options import ReadKeywords, ReadOptions
 from alteraser.errors import ColumnError, DataError, SettingError
 
 
 def interactions(
-    frame: Any, *, reading: Reading | None = None, **options: Unpack[ReadingOptions]
+    frame: Any, *, read_options: ReadOptions | None = None, **options: Unpack[ReadKeywords]
 ) -> Interactions:
-    """The interactions a frame or a sparse matrix holds; `options` go before what `reading` says.
+    """The interactions a frame or a sparse matrix holds; `options` go before what `read_options` says.
 
     A matrix has users as rows, items as columns and weights as values; its ids are the row and column
     numbers, and empty rows and columns keep their place. `min_rating` drops null ratings too.
     `min_interactions` drops users and items with fewer distinct partners, again and again until none is left.
     """
-    reading = (reading or Reading()).with_options(options)
+    read_options = (read_options or ReadOptions()).with_options(options)
     if sp.issparse(frame):
-        data = _from_matrix(frame, reading)
+        data = _from_matrix(frame, read_options)
         enough = np.ones(len(data), dtype=bool)
     else:
-        table = _table(frame, reading)
-        enough = _high_enough(table, reading)
-        data = _from_table(table, reading, enough)
-    if reading.min_interactions is not None:
-        enough = in_core(data, enough, k=reading.min_interactions)
+        table = _table(frame, read_options)
+        enough = _high_enough(table, read_options)
+        data = _from_table(table, read_options, enough)
+    if read_options.min_interactions is not None:
+        enough = in_core(data, enough, k=read_options.min_interactions)
     elif enough.all():
         return data
     if not enough.any():
         raise DataError(
-            f"None of the {len(data)} interactions is left after {_filters(reading)}. "
+            f"None of the {len(data)} interactions is left after {_filters(read_options)}. "
             f"Ask for less, or give more data."
         )
     return compacted(data.only(enough))
 
 
-def _from_table(table: pl.DataFrame, reading: Reading, enough: NDArray[np.bool_]) -> Interactions:
-    weights = table[reading.weight] if reading.weight is not None else None
+def _from_table(table: pl.DataFrame, read_options: ReadOptions, enough: NDArray[np.bool_]) -> Interactions:
+    weights = table[read_options.weight] if read_options.weight is not None else None
     if weights is not None and weights.dtype.is_numeric():
         # What the rating drops is not judged; it is kept until here so that errors count rows as they came.
         judged = weights.to_frame("weight").select(pl.when(pl.Series(enough)).then("weight").otherwise(0))
         weights = judged["weight"]
     return Interactions.from_columns(
-        table[reading.user],
-        table[reading.item],
+        table[read_options.user],
+        table[read_options.item],
         weights,
-        table[reading.time] if reading.time is not None else None,
-        merge=reading.merge,
+        table[read_options.time] if read_options.time is not None else None,
+        merge=read_options.merge,
     )
 
 
-def _from_matrix(matrix: Any, reading: Reading) -> Interactions:
-    default = Reading(min_interactions=reading.min_interactions, merge=reading.merge)
-    if reading != default:
+def _from_matrix(matrix: Any, read_options: ReadOptions) -> Interactions:
+    default = ReadOptions(min_interactions=read_options.min_interactions, merge=read_options.merge)
+    if read_options != default:
         raise SettingError(
-            "A sparse matrix has no columns to name: of the reading settings only min_interactions and merge "
+            "A sparse matrix has no columns to name: of the read options only min_interactions and merge "
             "apply to it. Give a frame with the columns instead."
         )
     entries = sp.coo_array(matrix)
@@ -78,7 +78,7 @@ def _from_matrix(matrix: Any, reading: Reading) -> Interactions:
     entries.eliminate_zeros()
     n_users, n_items = entries.shape
     users, items = (pl.Series(part.astype(np.int64)) for part in entries.coords)
-    data = Interactions.from_columns(users, items, pl.Series(entries.data), merge=reading.merge)
+    data = Interactions.from_columns(users, items, pl.Series(entries.data), merge=read_options.merge)
     rows = {
         name: pl.Series(part.astype(np.int32))
         for name, part in zip(("user", "item"), entries.coords, strict=True)
@@ -91,8 +91,8 @@ def _from_matrix(matrix: Any, reading: Reading) -> Interactions:
     )
 
 
-def _table(frame: Any, reading: Reading) -> pl.DataFrame:
-    """The columns the reading names, in polars."""
+def _table(frame: Any, read_options: ReadOptions) -> pl.DataFrame:
+    """The columns that the read options name, in polars."""
     try:
         native = nw.from_native(frame)
     except TypeError:
@@ -102,8 +102,8 @@ def _table(frame: Any, reading: Reading) -> pl.DataFrame:
         ) from None
     except nw.exceptions.DuplicateError:
         raise ColumnError("Two columns of the frame have the same name; rename one or drop it.") from None
-    require_columns(native.collect_schema().names(), reading)
-    selected = native.select(*dict.fromkeys(reading.columns.values()))
+    require_columns(native.collect_schema().names(), read_options)
+    selected = native.select(*dict.fromkeys(read_options.columns.values()))
     eager = selected.collect() if isinstance(selected, nw.LazyFrame) else selected
     return pl.DataFrame({name: _column(eager[name]) for name in eager.columns})
 
@@ -119,25 +119,25 @@ def _column(column: nw.Series[Any]) -> pl.Series:
     return id_texts(column.to_list()) if objects else converted
 
 
-def require_columns(there: Sequence[object], reading: Reading) -> None:
-    """Raise `ColumnError` if a column that the reading names is not among those that are there."""
-    for setting, column in reading.columns.items():
+def require_columns(there: Sequence[object], read_options: ReadOptions) -> None:
+    """Raise `ColumnError` if a column that the read options name is not among those that are there."""
+    for setting, column in read_options.columns.items():
         if column not in there:
             raise ColumnError(
-                f"There is no column {column!r} for the {setting}; {names_told(there, reading.columns.values())}. "
+                f"There is no column {column!r} for the {setting}; {names_told(there, read_options.columns.values())}. "
                 f"Name the right one with {setting}= (--{setting}-column)."
             )
 
 
-def _high_enough(table: pl.DataFrame, reading: Reading) -> NDArray[np.bool_]:
-    if reading.min_rating is None:
+def _high_enough(table: pl.DataFrame, read_options: ReadOptions) -> NDArray[np.bool_]:
+    if read_options.min_rating is None:
         return np.ones(table.height, dtype=bool)
-    ratings = table[reading.columns["rating"]]
+    ratings = table[read_options.columns["rating"]]
     if not ratings.dtype.is_numeric() and ratings.dtype != pl.Null:
         raise ColumnError(f"The ratings are of type {ratings.dtype}; numbers are wanted.")
     # NaN is not a rating, though polars orders it above every number.
     numbers = ratings.cast(pl.Float64).fill_nan(None)
-    return (numbers >= reading.min_rating).fill_null(value=False).to_numpy()
+    return (numbers >= read_options.min_rating).fill_null(value=False).to_numpy()
 
 
 def in_core(data: Interactions, among: NDArray[np.bool_], *, k: int) -> NDArray[np.bool_]:
@@ -168,6 +168,6 @@ def compacted(data: Interactions) -> Interactions:
     )
 
 
-def _filters(reading: Reading) -> str:
-    given = {"min_rating": reading.min_rating, "min_interactions": reading.min_interactions}
+def _filters(read_options: ReadOptions) -> str:
+    given = {"min_rating": read_options.min_rating, "min_interactions": read_options.min_interactions}
     return " and ".join(f"{name}={value}" for name, value in given.items() if value is not None)

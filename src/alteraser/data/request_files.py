@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from alteraser.data.demands import KEYS, demand_frame, demands_of, standard_name
+from alteraser.data.request_parsing import KEYS, parsed_rows, request_frame, standard_name
 from alteraser.data.requests import Requests
 from alteraser.errors import RequestError
 
@@ -49,12 +49,12 @@ def read_requests(path: str | Path) -> Requests:
         ) from None
     if not rows:
         raise RequestError(f"{path} holds no requests; at least one is wanted.")
-    return Requests(demand_frame(rows))
+    return Requests(request_frame(rows))
 
 
 def _demands(lines: Iterator[tuple[int, dict[str, Any]]], source: str) -> Iterator[Any]:
     for line, request in lines:
-        yield from demands_of(request, source, line)
+        yield from parsed_rows(request, source, line)
 
 
 def _read_csv(path: Path, separator: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from alteraser.data.demands import CONDITIONS, Request, asked_id, demand_frame, demands_of
 from alteraser.data.interactions import Interactions
+from alteraser.data.request_parsing import CONDITIONS, Request, asked_id, parsed_rows, request_frame
 from alteraser.errors import NothingRemains, RequestError, SettingError, UnknownInteractions
 
 Missing = Literal["error", "ignore"]
@@ -57,8 +57,8 @@ class Requests:
         """The requests given as `Request` or as dictionaries with the keys of the JSON-lines format."""
         rows: list[tuple[Any, ...]] = []
         for line, request in enumerate(requests, start=1):
-            rows += demands_of(request, source, line)
-        return cls(demand_frame(rows))
+            rows += parsed_rows(request, source, line)
+        return cls(request_frame(rows))
 
     @classmethod
     def pairs(cls, user_ids: Ids, item_ids: Ids) -> Self:

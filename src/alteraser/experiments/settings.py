@@ -17,7 +17,7 @@ from alteraser.train.base import Trainer
 Regime = Literal["paper", "converged"]
 REGIMES: tuple[Regime, ...] = ("paper", "converged")
 CHOSEN = "settings.json"
-TO_THE_OPTIMUM = ALS(max_passes=1000, tolerance=1e-9, acceleration=JointNewton(after=1e-5))
+TO_THE_OPTIMUM = ALS(max_passes=1000, tolerance=1e-9, acceleration=JointNewton(switch_below=1e-5))
 
 
 @dataclass(frozen=True)

@@ -76,14 +76,14 @@ def solvers_study(case: Case, data: Interactions, settings: Settings, announce: 
 def enmf_study(case: Case, data: Interactions, settings: Settings, announce: Announce) -> Records:
     """ENMF whose h is solved too, in training as in forgetting: alternating passes with the step for Φ."""
     full, test, requests = prepare(case, data)
-    trainer = ALS(max_passes=500, tolerance=1e-7, solve_others=True)
+    trainer = ALS(max_passes=500, tolerance=1e-7, solve_shared=True)
     start = ENMF.sized_for(full, dim=settings.dim, objective=settings.objective(), rng=case.rng("original"))
     announce(ORIGINAL)
     original = trainer.train(start, full, rng=case.rng("original order")).model
     builds: dict[str, Callable[[], Unlearner]] = {
         RETRAIN: _retrain(case, "retrain", trainer),
         RETRAIN_STAR: _retrain(case, "retrain-star", trainer),
-        "AltEraser with the step for Φ": partial(AltEraser, solve_others=True),
+        "AltEraser with the step for Φ": partial(AltEraser, solve_shared=True),
         "AltEraser": partial(AltEraser, acceleration=None),
     }
     on = _Bench(original, full, test, requests, announce)

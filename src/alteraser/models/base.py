@@ -80,7 +80,7 @@ class Factored(Recommender, Protocol):
 
     def row_problems(self, side: Side, data: Interactions) -> RowProblems: ...
 
-    def with_other_parameters_solved(self, data: Interactions) -> Self:
+    def solve_shared(self, data: Interactions) -> Self:
         """The model with the parameters that belong to no row (Φ) at their best, or as they were if L would rise."""
         ...
 
@@ -96,11 +96,11 @@ class Factored(Recommender, Protocol):
         """The norm of the gradient of L in all rows, as exact as the tables' own precision."""
         ...
 
-    def carrying(self) -> Tensor:
+    def active_dimensions(self) -> Tensor:
         """The dimensions that take part in scores; regularisation may have emptied the others."""
         ...
 
-    def only(self, dimensions: Tensor) -> Self:
+    def restrict(self, dimensions: Tensor) -> Self:
         """The model in these dimensions alone."""
         ...
 

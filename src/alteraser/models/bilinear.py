@@ -64,7 +64,7 @@ class Bilinear(ABC):
     def parameters(self) -> dict[str, Tensor]: ...
 
     @abstractmethod
-    def with_other_parameters_solved(self, data: Interactions) -> Self: ...
+    def solve_shared(self, data: Interactions) -> Self: ...
 
     @property
     def n_users(self) -> int:
@@ -206,14 +206,14 @@ class Bilinear(ABC):
         table[rows] = torch.from_numpy(own_slopes) + 2 * (weighed @ gram + own_penalty)
         of_seen = torch.from_numpy(seen_slopes).addmm_(seen * missing[Side.ITEMS][:, None], spread, alpha=2)
         gradients = {Side.USERS.value: table, Side.ITEMS.value: self._weighed(of_seen) + 2 * item_penalty}
-        return loss, gradients | self._other_gradients((of_seen * self.items).sum(0))
+        return loss, gradients | self._shared_gradients((of_seen * self.items).sum(0))
 
-    def _other_gradients(self, of_h: Tensor) -> dict[str, Tensor]:
+    def _shared_gradients(self, of_h: Tensor) -> dict[str, Tensor]:
         """The gradients of parameters that belong to no row, from that in h."""
         del of_h
         return {}
 
-    def carrying(self) -> Tensor:
+    def active_dimensions(self) -> Tensor:
         """The dimensions in which the items, and what they give to scores, are more than rounding errors.
 
         An exact pass leaves zeros in the others.
@@ -226,7 +226,7 @@ class Bilinear(ABC):
             lost = torch.zeros_like(lost)
         return (~lost).nonzero().flatten()
 
-    def only(self, dimensions: Tensor) -> Self:
+    def restrict(self, dimensions: Tensor) -> Self:
         # Over fewer dimensions h is normalised to a norm c times as large; p and q smaller by √c score the same, and
         # a penalty c times as large makes them cost the same.
         growth = self._growth_of_h(dimensions)
@@ -242,14 +242,14 @@ class Bilinear(ABC):
             table = torch.zeros_like(self.table(side))
             table[:, dimensions] = model.table(side) * growth**0.5
             tables[side.value] = table
-        return self.with_parameters(tables | self._others_with(dimensions, model.h / growth))
+        return self.with_parameters(tables | self._shared_with(dimensions, model.h / growth))
 
     def _growth_of_h(self, dimensions: Tensor) -> float:
         """By how much h grows when the model is cut to these dimensions."""
         del dimensions
         return 1.0
 
-    def _others_with(self, dimensions: Tensor, h: Tensor) -> dict[str, Tensor]:
+    def _shared_with(self, dimensions: Tensor, h: Tensor) -> dict[str, Tensor]:
         """The parameters that belong to no row, with this h in these dimensions."""
         del dimensions, h
         return {}

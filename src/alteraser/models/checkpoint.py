@@ -23,9 +23,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from alteraser.data.files import written_reading
+from alteraser.data.files import written_read_options
 from alteraser.data.interactions import Interactions, Vocabulary
-from alteraser.data.reading import Reading
+from alteraser.data.read_options import ReadOptions
 from alteraser.data.writing import atomic_folder
 from alteraser.errors import AlteraserError, MismatchError, ModelFileError
 from alteraser.models.bilinear import Bilinear
@@ -61,7 +61,7 @@ class StoredModel:
     model: MF | ENMF
     user_vocabulary: Vocabulary
     item_vocabulary: Vocabulary
-    reading: Reading
+    read_options: ReadOptions
     data_digest: str
     erased: tuple[Batch, ...] = ()
     training: Mapping[str, Any] | None = None
@@ -72,13 +72,13 @@ class StoredModel:
         model: Bilinear,
         data: Interactions,
         *,
-        reading: Reading | None = None,
+        read_options: ReadOptions | None = None,
         erased: tuple[Batch, ...] = (),
         training: Mapping[str, Any] | None = None,
     ) -> StoredModel:
-        """The model as trained on `data`, which was read as `reading` says.
+        """The model as trained on `data`, which was read as `read_options` says.
 
-        Unless given, `reading` is that of the file which `write_interactions` makes of the data.
+        Unless given, `read_options` is that of the file which `write_interactions` makes of the data.
         """
         model.check_belongs(data)
         if not isinstance(model, MF | ENMF):
@@ -87,7 +87,7 @@ class StoredModel:
             model=model,
             user_vocabulary=data.user_vocabulary,
             item_vocabulary=data.item_vocabulary,
-            reading=reading or written_reading(data),
+            read_options=read_options or written_read_options(data),
             data_digest=data.digest(),
             erased=erased,
             training=training,
@@ -104,7 +104,7 @@ class StoredModel:
         Where the training data was the core of a larger store, the model's ids are that core, and the rest of the
         store is left out: cut anew after a deletion, the core would lose more than was deleted.
         """
-        if self.reading.min_interactions is None:
+        if self.read_options.min_interactions is None:
             data = data.aligned(self.user_vocabulary, self.item_vocabulary)
         else:
             data, _ = data.known_to(self.user_vocabulary, self.item_vocabulary)
@@ -141,7 +141,7 @@ def save_model(stored: StoredModel, path: str | Path, *, force: bool = False) ->
             "settings": {"dim": stored.model.dim, **stored.model.objective.to_dict()},
             "training": None if stored.training is None else dict(stored.training),
             "files": {name: _sha256((folder / name).read_bytes()) for name in (PARAMETERS, USERS, ITEMS)},
-            "data": {"sha256": stored.data_digest, "reading": stored.reading.to_dict()},
+            "data": {"sha256": stored.data_digest, "reading": stored.read_options.to_dict()},
             "requests": [{"hmac_sha256": batch.digest, "count": batch.count} for batch in stored.erased],
         }
         text = json.dumps(manifest | {"sha256": _manifest_digest(manifest)}, indent=2)
@@ -160,7 +160,7 @@ def load_model(path: str | Path) -> StoredModel:
             model=_model(manifest["model"], safetensors.torch.load(files[PARAMETERS]), Objective(**settings)),
             user_vocabulary=_vocabulary(files[USERS]),
             item_vocabulary=_vocabulary(files[ITEMS]),
-            reading=Reading.from_dict(manifest["data"]["reading"]),
+            read_options=ReadOptions.from_dict(manifest["data"]["reading"]),
             data_digest=str(manifest["data"]["sha256"]),
             erased=tuple(
                 Batch(str(each["hmac_sha256"]), int(each["count"])) for each in manifest["requests"]

@@ -56,7 +56,7 @@ class ENMF(Bilinear):
     def parameters(self) -> dict[str, Tensor]:
         return {"users": self.users, "items": self.items, "eta": self.eta}
 
-    def _other_gradients(self, of_h: Tensor) -> dict[str, Tensor]:
+    def _shared_gradients(self, of_h: Tensor) -> dict[str, Tensor]:
         """Through the normalisation: what of the gradient is along eta does not count."""
         direction = self.eta / self.eta.norm()
         across = of_h - (of_h @ direction) * direction
@@ -65,12 +65,12 @@ class ENMF(Bilinear):
     def _growth_of_h(self, dimensions: Tensor) -> float:
         return float(len(dimensions) ** 0.5 / self.h[dimensions].norm())
 
-    def _others_with(self, dimensions: Tensor, h: Tensor) -> dict[str, Tensor]:
+    def _shared_with(self, dimensions: Tensor, h: Tensor) -> dict[str, Tensor]:
         eta = self.h.clone()
         eta[dimensions] = h
         return {"eta": eta}
 
-    def with_other_parameters_solved(self, data: Interactions) -> Self:
+    def solve_shared(self, data: Interactions) -> Self:
         """The model with the best h for its tables, the scale of h absorbed by them; itself if L would rise.
 
         As √s·p and √s·q score with h what p and q score with s·h, L as a function of an h of any norm is

@@ -42,7 +42,7 @@ class MF(Bilinear):
     def parameters(self) -> dict[str, Tensor]:
         return {"users": self.users, "items": self.items}
 
-    def with_other_parameters_solved(self, data: Interactions) -> Self:
+    def solve_shared(self, data: Interactions) -> Self:
         """Itself: there are no others."""
         del data
         return self

@@ -33,24 +33,26 @@ SLOW = 0.25  # a step that gains more than this share of what the step before ga
 class JointNewton:
     """Steps of Newton's method over all rows, one in the place of each pass.
 
-    Far from the optimum passes are cheaper: those of `otherwise` come first, until one lowers the loss by less than
-    `after` of it (infinity: none of them). `damping` is where the damping starts; it falls while steps keep their
-    promise and rises when they do not. A step ends when a product adds less than `forcing` of what it promises, or
+    Far from the optimum passes are cheaper: those of `fallback` come first, until one lowers the loss by less than
+    `switch_below` of it (infinity: none of them). `damping` is where the damping starts; it falls while steps keep
+    their promise and rises when they do not. A step ends when a product adds less than `forcing` of what it promises, or
     after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, with solvers other
-    than AH-Newton and where blocks run elsewhere, `otherwise` takes over.
+    than AH-Newton and where blocks run elsewhere, `fallback` takes over.
     """
 
-    after: float = math.inf
+    switch_below: float = math.inf
     damping: float = 0.1
     forcing: float = 0.03
     max_products: int = 100
     max_bytes: int = 2**31
-    otherwise: Anderson = Anderson()
+    fallback: Anderson = Anderson()
 
     def __post_init__(self) -> None:
-        if not (self.after > 0 and self.damping > 0 and 0 < self.forcing < 1 and self.max_products >= 1):
+        if not (
+            self.switch_below > 0 and self.damping > 0 and 0 < self.forcing < 1 and self.max_products >= 1
+        ):
             raise SettingError(
-                f"after is {self.after}, damping {self.damping}, forcing {self.forcing}, max_products "
+                f"switch_below is {self.switch_below}, damping {self.damping}, forcing {self.forcing}, max_products "
                 f"{self.max_products}; wanted: two numbers above 0, one between 0 and 1, a whole number from 1 up."
             )
 
@@ -59,9 +61,9 @@ class JointNewton:
         size = sum(len(table) * padded(table.shape[1]) ** 2 * table.element_size() for table in tables)
         here = sweeper.solver == ah_newton and type(sweeper.executor) is Serial
         if not here or len(tables) != 2 or size > self.max_bytes:
-            return self.otherwise.begin(sweeper, model, data)
-        passes = Extrapolated(self.otherwise.window, sweeper, data)
-        return _Joint(self, passes, data, self.damping, near=self.after == math.inf)
+            return self.fallback.begin(sweeper, model, data)
+        passes = Extrapolated(self.fallback.window, sweeper, data)
+        return _Joint(self, passes, data, self.damping, near=self.switch_below == math.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +91,7 @@ class _Joint:
     def __call__(self, model: Model, loss: float) -> tuple[Model, float]:
         if not self.near:
             end, reached = self.fallback(model, loss)
-            self.near = loss - reached < self.settings.after * loss
+            self.near = loss - reached < self.settings.switch_below * loss
             return end, reached
         start, here, fresh = model, loss, False
         for _ in range(MAX_REFUSALS):

@@ -70,7 +70,7 @@ class Sweeper:
     solver: Solver
     block_rows: int = 4096
     executor: Executor = Serial()
-    solve_others: bool = False
+    solve_shared: bool = False
 
     def __post_init__(self) -> None:
         if self.block_rows < 1:
@@ -79,7 +79,7 @@ class Sweeper:
     def sweep(self, model: Model, data: Interactions, rows: Rows) -> Model:
         """One pass: each side in turn while the others are fixed, users first, then items; then Φ if asked."""
         model = self.halves(model, data, rows, model.sides)
-        return model.with_other_parameters_solved(data) if self.solve_others else model
+        return model.solve_shared(data) if self.solve_shared else model
 
     def halves(self, model: Model, data: Interactions, rows: Rows, sides: Sequence[Side]) -> Model:
         """Some sides in turn, each while the others are fixed."""
@@ -155,7 +155,7 @@ def repeat(
     losses = [model.loss(data) if loss is None else loss]
     # The step for Φ rescales the tables, so that those of two passes cannot be compared.
     advance: Advance[Model] = _Plain(sweeper, data)
-    if acceleration is not None and not sweeper.solve_others:
+    if acceleration is not None and not sweeper.solve_shared:
         advance = acceleration.begin(sweeper, model, data)
     for done in range(1, max_passes + 1):
         if out_of_time():

@@ -26,7 +26,7 @@ class ALS:
     tolerance: float = 1e-5
     acceleration: Acceleration | None = Anderson()
     solver: Solver = ah_newton
-    solve_others: bool = False
+    solve_shared: bool = False
     loss_goal: float = -math.inf
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class ALS:
         progress: Progress | None = None,
     ) -> Training[Model]:
         del rng
-        sweeper = Sweeper(self.solver, solve_others=self.solve_others)
+        sweeper = Sweeper(self.solver, solve_shared=self.solve_shared)
         passes = repeat(
             sweeper,
             model.without_empty_rows(data),

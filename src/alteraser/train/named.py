@@ -13,7 +13,7 @@ from alteraser.train.base import Trainer
 
 # What `named_trainer` calls a setting, and the field of the trainer it is.
 _FIELDS: dict[str, dict[str, str]] = {
-    "als": {"max_passes": "max_passes", "tolerance": "tolerance", "solve_h": "solve_others"},
+    "als": {"max_passes": "max_passes", "tolerance": "tolerance", "solve_h": "solve_shared"},
     "adamw": {
         "max_passes": "max_epochs",
         "tolerance": "min_improvement",

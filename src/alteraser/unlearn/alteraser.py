@@ -40,7 +40,7 @@ OF_PASSES = (
     "acceleration",
     "block_rows",
     "executor",
-    "solve_others",
+    "solve_shared",
 )  # what "affected" has no use for
 FAINT = 0.01  # of the gradient that is left: below it the tolerance is met first, and the norm need not be looked at
 
@@ -61,7 +61,7 @@ class AltEraser:
     after `budget_seconds`.
 
     With `acceleration` they are steps of Newton's method over all rows, or passes that start from a guess; None gives
-    the paper's passes. `solve_others` adds the step for Φ (here h), which goes without acceleration.
+    the paper's passes. `solve_shared` adds the step for Φ (here h), which goes without acceleration.
     """
 
     solver: Solver = ah_newton
@@ -72,7 +72,7 @@ class AltEraser:
     acceleration: Acceleration | None = JointNewton()
     block_rows: int = 4096
     executor: Executor = Serial()
-    solve_others: bool = False
+    solve_shared: bool = False
     budget_seconds: float = math.inf
 
     def __post_init__(self) -> None:
@@ -114,13 +114,13 @@ class AltEraser:
 
         def work(whole: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
             erase = self._by_affected_rows if self.scope == "affected" else self._by_passes
-            dimensions = whole.carrying()
+            dimensions = whole.active_dimensions()
             # The step for Φ would share out among the others what h has in an empty dimension.
-            if len(dimensions) == whole.table(whole.sides[0]).shape[1] or self.solve_others:
+            if len(dimensions) == whole.table(whole.sides[0]).shape[1] or self.solve_shared:
                 return erase(whole, full, forget, remain, out_of_time, progress)
             if whole.with_openings(full, remain, forget.by(Side.USERS).occupied) is not whole:
                 return erase(whole, full, forget, remain, out_of_time, progress)
-            training = erase(whole.only(dimensions), full, forget, remain, out_of_time, progress)
+            training = erase(whole.restrict(dimensions), full, forget, remain, out_of_time, progress)
             return replace(training, model=whole.with_dimensions(dimensions, training.model))
 
         return forget_by(work, original, full, requested, missing=missing)
@@ -135,7 +135,7 @@ class AltEraser:
         progress: Progress | None,
     ) -> Training[Model]:
         sweeper, rows = self._sweeper(), Rows.occupied(forget)
-        start = original if self.solve_others else original.with_openings(full, remain, rows.of(Side.USERS))
+        start = original if self.solve_shared else original.with_openings(full, remain, rows.of(Side.USERS))
         model, loss, lower = _forgetting_pass(sweeper, start, remain, rows)
         max_passes = 0 if self.scope == "forgetting" else self.max_passes
         goal, left = self._goal_and_left(original, full, model, remain, max_passes)
@@ -210,7 +210,7 @@ class AltEraser:
         return TOLERANCES[self.scope] if self.tolerance is None else self.tolerance
 
     def _sweeper(self) -> Sweeper:
-        return Sweeper(self.solver, self.block_rows, self.executor, self.solve_others)
+        return Sweeper(self.solver, self.block_rows, self.executor, self.solve_shared)
 
 
 def _forgetting_pass(

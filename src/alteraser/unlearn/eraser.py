@@ -9,7 +9,7 @@ from typing import Generic
 
 import numpy as np
 
-from alteraser.data.eventbook import EventBook
+from alteraser.data.event_store import EventStore
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Match, Missing, Requests
 from alteraser.errors import SettingError
@@ -73,7 +73,7 @@ class Eraser(Generic[Quadratic]):
                 f"tolerance is {tolerance}, budget_seconds {budget_seconds}, drift_limit {drift_limit}, training_gap "
                 f"{training_gap}; wanted: one between 0 and 1, two above 0, one from 0 to 1."
             )
-        self._events = EventBook(data)
+        self._events = EventStore(data)
         self._rows = AffectedRows(model, data, training_gap=training_gap)
         self._tolerance, self._budget = tolerance, budget_seconds
         self._limit = drift_limit * model.loss(data)

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from alteraser.data.datasets import embedded
+from alteraser.data.demo_data import inject_foreign_taste
 from alteraser.data.interactions import Interactions
 from alteraser.data.split import holdout
-from alteraser.data.stories import inject_foreign_taste
 from alteraser.data.synthetic import topic_of
 from alteraser.errors import DataError
 

@@ -11,7 +11,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from alteraser import Interactions, NothingRemains, Request, Requests, UnknownInteractions
-from alteraser.data.eventbook import EventBook
+from alteraser.data.event_store import EventStore
 from alteraser.data.interactions import MERGES, Merge, Side
 
 
@@ -40,7 +40,7 @@ REQUESTS: list[list[dict[str, Any]]] = [
 @pytest.mark.parametrize("merge", MERGES)
 def test_requests_one_after_another_leave_what_one_deletion_leaves(merge: Merge) -> None:
     data = repeated(merge)
-    book = EventBook(data)
+    book = EventStore(data)
     remain = data
     for each in REQUESTS:
         requested = Requests.of(each)
@@ -81,7 +81,7 @@ def test_random_requests_match_in_the_book_as_in_the_data(n_twice: int) -> None:
     remain = Interactions.from_columns(
         pl.Series([f"u{pair // 20}" for pair in pairs]), pl.Series([f"i{pair % 20}" for pair in pairs])
     )
-    book = EventBook(remain)
+    book = EventStore(remain)
     for _ in range(12):
         asked: list[dict[str, Any]] = []
         for event in rng.choice(len(remain), 4):
@@ -107,7 +107,7 @@ def test_random_requests_match_in_the_book_as_in_the_data(n_twice: int) -> None:
 
 
 def test_ids_are_compared_as_the_data_has_them() -> None:
-    book = EventBook(repeated("max", numbers=True))
+    book = EventStore(repeated("max", numbers=True))
     taken = book.take(Requests.of([{"user": "3"}]))
     assert set(taken.users.tolist()) == {3}
     with pytest.raises(UnknownInteractions):
@@ -116,7 +116,7 @@ def test_ids_are_compared_as_the_data_has_them() -> None:
 
 def test_what_is_refused_changes_nothing() -> None:
     data = repeated("max")
-    book = EventBook(data)
+    book = EventStore(data)
     with pytest.raises(UnknownInteractions, match="1 of 2"):
         book.take(Requests.of([{"user": "u3"}, {"user": "nobody"}]))
     with pytest.raises(NothingRemains):
@@ -126,7 +126,7 @@ def test_what_is_refused_changes_nothing() -> None:
 
 
 def test_a_forgotten_id_is_nowhere_in_the_book() -> None:
-    book = EventBook(repeated("max"))
+    book = EventStore(repeated("max"))
     book.take(Requests.of([Request(user="u3")]))
     seen: list[object] = [book]
     reached: set[int] = set()

@@ -20,7 +20,7 @@ _SCHEMA = dict.fromkeys((*CONDITIONS, "source"), pl.String()) | {"line": pl.Int6
 _NAMES = {"user_id": "user", "item_id": "item", "from": "start", "to": "end"}
 KEYS = ("user", "item", "items", "from", "to")
 
-Demand = tuple[str | None, str | None, str | None, str | None, str, int]
+RequestRow = tuple[str | None, str | None, str | None, str | None, str, int]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -37,7 +37,7 @@ class Request:
     end: Any = None
 
 
-def demand_frame(rows: list[Demand]) -> pl.DataFrame:
+def request_frame(rows: list[RequestRow]) -> pl.DataFrame:
     """The rows as the columns of `Requests`."""
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
@@ -48,7 +48,7 @@ def standard_name(name: str) -> str | None:
     return name if name in (*CONDITIONS, "items") else None
 
 
-def demands_of(request: Request | Mapping[str, Any], source: str, line: int) -> Iterator[Demand]:
+def parsed_rows(request: Request | Mapping[str, Any], source: str, line: int) -> Iterator[RequestRow]:
     """One row for each item that the request lists, or a single one."""
     given = _fields(request, source, line)
     if given["item"] is not None and given["items"] is not None:

@@ -25,7 +25,7 @@ class Taken:
     match: Match
 
 
-class EventBook:
+class EventStore:
     """The events of `Interactions`, sorted by user; rows never renumber, and what is taken leaves no trace here."""
 
     def __init__(self, data: Interactions) -> None:
@@ -42,7 +42,7 @@ class EventBook:
         return self._n_events
 
     def __repr__(self) -> str:
-        return f"EventBook({len(self)} events)"
+        return f"EventStore({len(self)} events)"
 
     def take(self, requested: Requests, missing: Missing = "error") -> Taken:
         """Removes the events that are asked for; an id whose last event goes leaves the vocabulary too."""

@@ -1,4 +1,4 @@
-"""`Reading`: which columns are what and which rows count; shared by files, frames, command, manifests."""
+"""`ReadOptions`: which columns are what and which rows count; shared by files, frames, command, manifests."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from alteraser.data.interactions import MERGES, Merge
 from alteraser.errors import SettingError
 
 
-class ReadingOptions(TypedDict, total=False):
-    """The settings of `Reading` as keyword arguments."""
+class ReadKeywords(TypedDict, total=False):
+    """The settings of `ReadOptions` as keyword arguments."""
 
     user: str
     item: str
@@ -26,7 +26,7 @@ class ReadingOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadOptions:
     """How a table becomes interactions; `rating` is the column `min_rating` cuts, "rating" unless given."""
 
     user: str = "user_id"
@@ -64,16 +64,16 @@ class Reading:
             named["rating"] = self.rating or "rating"
         return {setting: column for setting, column in named.items() if column is not None}
 
-    def with_options(self, options: Mapping[str, Any]) -> Reading:
-        """The same reading, some settings replaced."""
-        return Reading.from_dict(self.to_dict() | dict(options))
+    def with_options(self, options: Mapping[str, Any]) -> ReadOptions:
+        """The same options, some settings replaced."""
+        return ReadOptions.from_dict(self.to_dict() | dict(options))
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """The reading a plain dictionary describes; what is left out has its default."""
+        """The options that a plain dictionary describes; what is left out has its default."""
         known = [field.name for field in dataclasses.fields(cls)]
         if unknown := [str(name) for name in settings if name not in known]:
             raise SettingError(
