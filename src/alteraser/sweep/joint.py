@@ -35,9 +35,9 @@ class JointNewton:
 
     Far from the optimum passes are cheaper: those of `fallback` come first, until one lowers the loss by less than
     `switch_below` of it (infinity: none of them). `damping` is where the damping starts; it falls while steps keep
-    their promise and rises when they do not. A step ends when a product adds less than `forcing` of what it promises, or
-    after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, with solvers other
-    than AH-Newton and where blocks run elsewhere, `fallback` takes over.
+    their promise and rises when they do not. A step ends when a product adds less than `forcing` of what it
+    promises, or after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, with
+    solvers other than AH-Newton and where blocks run elsewhere, `fallback` takes over.
     """
 
     switch_below: float = math.inf
