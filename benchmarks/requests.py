@@ -19,6 +19,7 @@ from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
 from alteraser.experiments.settings import TO_THE_OPTIMUM
+from alteraser.live.erasure import Erasure
 from alteraser.measure.agreement import rbo
 from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
@@ -27,7 +28,7 @@ from alteraser.optim.newton import ah_newton
 from alteraser.sweep.joint import JointNewton
 from alteraser.sweep.sweep import Model, Sweeper, repeat
 from alteraser.train.als import ALS
-from alteraser.unlearn.eraser import Erased, Eraser
+from alteraser.unlearn.eraser import Eraser
 
 OBJECTIVE = Objective(w0=0.3, l2=0.01)
 N_TIMED = 7  # rounds of requests and a retraining
@@ -93,14 +94,14 @@ def _one(
 
 
 def _figures(
-    erased: Erased, original: MF, unlearned: MF, reference: MF, remain: Interactions, user: int
+    erased: Erasure[Any], original: MF, unlearned: MF, reference: MF, remain: Interactions, user: int
 ) -> dict[str, Any]:
     lowest = reference.loss(remain)
     opened = original.loss(remain) - lowest
     return {
-        "seconds": erased.seconds,
-        "deleted": int(erased.match.mask.sum()),
-        "rows_visited": erased.rows_visited,
+        "seconds": erased.cost.seconds,
+        "deleted": erased.requests.n_forgotten,
+        "rows_visited": erased.cost.rows_visited,
         "gap_opened": opened,
         "gap_left": (unlearned.loss(remain) - lowest) / opened,
         "gap_left_estimated": erased.drift.loss_gap / opened,
@@ -126,7 +127,7 @@ def _in_turn(
     seconds, retraining = [], []
     for some in np.array_split(users, N_TIMED):
         retraining.append(_retraining(original, data, int(some[0]), rng))
-        seconds += [eraser.forget(half_of(data, int(user), rng)).seconds for user in some]
+        seconds += [eraser.forget(half_of(data, int(user), rng)).cost.seconds for user in some]
     return seconds, retraining
 
 

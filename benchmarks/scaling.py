@@ -162,7 +162,7 @@ class _Session:
 
     def answer(self, n: int) -> None:
         for _ in range(n):
-            self.seconds.append(self._eraser.forget(self._requests.pop()).seconds)
+            self.seconds.append(self._eraser.forget(self._requests.pop()).cost.seconds)
 
 
 def _peak() -> int:

@@ -36,7 +36,7 @@ def measure(
     seconds, drift, cleaned, memory = [], [], 0, []
     for number, user in enumerate(users):
         erased = eraser.forget(half_of(data, int(user), rng))
-        seconds.append(erased.seconds)
+        seconds.append(erased.cost.seconds)
         drift.append(erased.drift.loss_gap / loss)
         cleaned += erased.cleaned_up
         if number % 100 == 0:

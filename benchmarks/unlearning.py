@@ -110,7 +110,7 @@ def _ways(
     def session() -> tuple[float, MF]:
         eraser = Eraser(original, data)
         erased = eraser.forget(requested)
-        return erased.seconds, eraser.model
+        return erased.cost.seconds, eraser.model
 
     rng = np.random.default_rng(1)
     return {

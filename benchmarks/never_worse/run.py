@@ -160,7 +160,7 @@ class Trial:
 
         def forget(requests: Requests) -> Answer:
             erased = eraser.forget(requests)
-            return Answer(eraser.model, erased.converged, erased.seconds, len(eraser.remain))
+            return Answer(eraser.model, erased.converged, erased.cost.seconds, len(eraser.remain))
 
         return forget
 

@@ -1,3 +1,5 @@
+from .data.changes import Change as Change
+from .data.changes import RequestCounts as RequestCounts
 from .data.datasets import load_dataset as load_dataset
 from .data.datasets import open_data as open_data
 from .data.files import read_interactions as read_interactions
@@ -8,7 +10,6 @@ from .data.interactions import Side as Side
 from .data.read_options import ReadOptions as ReadOptions
 from .data.request_files import read_requests as read_requests
 from .data.request_parsing import Request as Request
-from .data.requests import Match as Match
 from .data.requests import Requests as Requests
 from .data.split import holdout as holdout
 from .data.split import inject_noise as inject_noise
@@ -32,6 +33,9 @@ from .errors import RequestError as RequestError
 from .errors import SettingError as SettingError
 from .errors import UnknownInteractions as UnknownInteractions
 from .errors import WriteError as WriteError
+from .live.erasure import Cost as Cost
+from .live.erasure import Drift as Drift
+from .live.erasure import Erasure as Erasure
 from .measure.agreement import rbo as rbo
 from .measure.agreement import rbo_extrapolated as rbo_extrapolated
 from .measure.agreement import re_predict as re_predict
@@ -62,10 +66,6 @@ from .train.als import ALS as ALS
 from .train.base import Training as Training
 from .train.fit import fit as fit
 from .unlearn.alteraser import AltEraser as AltEraser
-from .unlearn.base import Cost as Cost
-from .unlearn.base import Outcome as Outcome
-from .unlearn.eraser import Drift as Drift
-from .unlearn.eraser import Erased as Erased
 from .unlearn.eraser import Eraser as Eraser
 from .unlearn.retrain import Retrain as Retrain
 from .unlearn.retrain import WarmStart as WarmStart

@@ -47,24 +47,29 @@ def test_requests_one_after_another_leave_what_one_deletion_leaves(merge: Merge)
         before, match = remain, requested.match(remain, "ignore")
         remain = remain.without(match.mask).with_tombstones(remain)
         taken = book.take(requested, "ignore")
-        assert (taken.match.n_requests, taken.match.n_missing) == (match.n_requests, match.n_missing)
-        assert int(taken.match.mask.sum()) == int(match.mask.sum())
+        assert taken.counts.n_events.tolist() == match.counts.n_events.tolist()
+        assert taken.counts.n_forgotten == match.counts.n_forgotten == int(match.mask.sum())
+        change = taken.change
         now, then = remain.by(Side.USERS), before.by(Side.USERS)
         pairs = {
             (user, int(then.columns[at]))
             for user in range(len(then))
             for at in range(then.starts[user], then.starts[user + 1])
         }
-        lost = {(int(u), int(i)) for u, i in zip(taken.users, taken.items, strict=True)}
-        weights = dict(zip(zip(taken.users, taken.items, strict=True), taken.weights_left, strict=True))
-        assert lost <= pairs
+        changed = list(zip(change.users.tolist(), change.items.tolist(), strict=True))
+        assert set(changed) <= pairs
+        assert change.before.present.all()
+        asked = then.weights_of(change.users, change.items, n_columns=data.n_items)
+        assert change.before.values.tolist() == asked.values.tolist()
         held = {
             (user, int(now.columns[at])): now.weights[at]
             for user in range(len(now))
             for at in range(now.starts[user], now.starts[user + 1])
         }
-        assert pairs - set(held) == {pair for pair, weight in weights.items() if weight < 0}
-        assert all(held[pair] == weight for pair, weight in weights.items() if weight >= 0)
+        stays = change.after.present.tolist()
+        assert pairs - set(held) == {pair for pair, left in zip(changed, stays, strict=True) if not left}
+        weights = zip(changed, stays, change.after.values, strict=True)
+        assert all(held[pair] == weight for pair, left, weight in weights if left)
     left = book.interactions()
     assert len(left) == len(book) == len(remain)
     order = ["user", "item", "time", "weight"]
@@ -92,11 +97,12 @@ def test_random_requests_match_in_the_book_as_in_the_data(n_twice: int) -> None:
             asked.append({"user": "u1", "items": ["nothing"]})
         requested = Requests.of(asked + asked[: rng.integers(0, 2)])
         match = requested.match(remain, "ignore")
-        taken = book.take(requested, "ignore").match
-        assert (taken.n_requests, taken.n_repeated, taken.n_missing) == (
-            match.n_requests,
-            match.n_repeated,
-            match.n_missing,
+        taken = book.take(requested, "ignore").counts
+        assert (taken.n_honoured, taken.n_repeated, taken.n_missing, taken.n_events.tolist()) == (
+            match.counts.n_honoured,
+            match.counts.n_repeated,
+            match.counts.n_missing,
+            match.counts.n_events.tolist(),
         )
         remain = remain.without(match.mask).with_tombstones(remain)
         assert_frame_equal(
@@ -109,7 +115,7 @@ def test_random_requests_match_in_the_book_as_in_the_data(n_twice: int) -> None:
 def test_ids_are_compared_as_the_data_has_them() -> None:
     book = EventStore(repeated("max", numbers=True))
     taken = book.take(Requests.of([{"user": "3"}]))
-    assert set(taken.users.tolist()) == {3}
+    assert set(taken.change.users.tolist()) == {3}
     with pytest.raises(UnknownInteractions):
         book.take(Requests.of([{"user": "03"}]))
 

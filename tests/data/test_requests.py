@@ -123,9 +123,11 @@ def test_counts_add_up_and_null_times_are_told() -> None:
     )
     match = requests.match(numbered(), missing="ignore")
     assert match.mask.tolist() == [False, True, True, False, False]
-    assert (match.n_requests, match.n_repeated, match.n_missing, match.n_null_times) == (2, 1, 2, 1)
+    counts = match.counts
+    assert (counts.n_honoured, counts.n_repeated, counts.n_missing, counts.n_null_times) == (2, 1, 2, 1)
+    assert counts.n_events.tolist() == [1, 0, 0, 2]
     both = requests + Requests.pairs([2], [30])
-    assert both.match(numbered(), missing="ignore").n_null_times == 0
+    assert both.match(numbered(), missing="ignore").counts.n_null_times == 0
 
 
 def test_what_is_not_there_is_an_error_that_names_its_line_only() -> None:
@@ -138,7 +140,7 @@ def test_what_is_not_there_is_an_error_that_names_its_line_only() -> None:
 def test_if_all_are_missing_ignoring_them_matches_nothing() -> None:
     match = Requests.pairs([8, 9], [1, 1]).match(numbered(), missing="ignore")
     assert not match.mask.any()
-    assert (match.n_requests, match.n_missing) == (0, 2)
+    assert (match.counts.n_honoured, match.counts.n_missing) == (0, 2)
 
 
 def test_a_tombstone_is_unknown() -> None:
@@ -280,7 +282,10 @@ def test_the_digest_is_a_keyed_one_of_the_distinct_requests() -> None:
 def test_representations_hold_no_ids() -> None:
     assert "alice" not in repr(Requests.of([Request(user="alice")])) + repr(Request(user="alice"))
     match = Requests.of([{"user": 2}, {"user": 9}]).match(numbered(), missing="ignore")
-    assert repr(match) == "Match(2 of 5 events, 1 requests, 0 repeated, 1 missing, 0 null times)"
+    assert (
+        repr(match)
+        == "Match(5 events looked at, RequestCounts(2 events, 1 honoured, 0 repeated, 1 missing, 0 null times))"
+    )
 
 
 def test_pairs_need_two_of_a_length() -> None:
@@ -321,8 +326,8 @@ def test_matching_agrees_with_the_definition(data_rows: list[Any], asked: list[A
     match = requests.match(full, missing="ignore")
     assert match.mask.tolist() == expected
     met = {request for request in asked if any(meets(event, request) for event in data_rows)}
-    assert match.n_requests == len(met)
-    assert match.n_requests + match.n_repeated + match.n_missing == len(asked)
+    assert match.counts.n_honoured == len(met)
+    assert match.counts.n_honoured + match.counts.n_repeated + match.counts.n_missing == len(asked)
 
 
 def test_a_million_events_meet_a_hundred_thousand_requests() -> None:

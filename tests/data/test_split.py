@@ -110,8 +110,8 @@ def test_privacy_requests_ask_for_a_rounded_half() -> None:
     users = np.flatnonzero(lost)
     assert len(users) == 64
     assert lost[users].tolist() == [(n + 1) // 2 for n in counts[users]]
-    assert match.n_requests == len(requests) == lost.sum()
-    assert match.n_repeated == 0
+    assert match.counts.n_honoured == len(requests) == lost.sum()
+    assert match.counts.n_repeated == 0
 
 
 def test_noise_is_new_pairs_half_as_many_and_the_requests_are_exactly_these() -> None:

@@ -69,7 +69,7 @@ def test_no_scope_raises_the_loss(case: tuple[Any, float], full: Interactions, d
     for scope in SCOPES:
         for kind, requests in KINDS.items():
             outcome = scope.forget(original, full, Requests.of(requests(full)))
-            remain = full.without(outcome.match.mask)
+            remain = outcome.remain
             before, after = (loss_of(model, remain, dense_loss) for model in (original, outcome.model))
             assert after <= before * (1 + rounding), (scope.scope, kind)
 

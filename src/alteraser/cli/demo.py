@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from alteraser.data.interactions import Interactions
     from alteraser.data.requests import Requests
+    from alteraser.live.erasure import Erasure
     from alteraser.measure.compare import Report
     from alteraser.models.mf import MF
     from alteraser.report.html import Listing, Section
-    from alteraser.unlearn.base import Outcome
 
 EXAMPLE = example("alteraser demo --out demo")
 REPORT = "report.html"
@@ -47,8 +47,8 @@ class Cast:
     """The three models of the story, and how the first and the last were trained."""
 
     original: MF
-    unlearned: Outcome[MF]
-    retrained: Outcome[MF]
+    unlearned: Erasure[MF]
+    retrained: Erasure[MF]
     original_seconds: float
     training: dict[str, Any] | None
 
@@ -92,7 +92,7 @@ def demo(
         cast.models,
         remain=cast.unlearned.remain,
         test=story.test,
-        forget=story.full.only(cast.unlearned.match.mask),
+        forget=cast.unlearned.change,
         reference="retrained",
     )
     user, lists = _example_lists(cast.models, story, cast.unlearned.remain)
@@ -209,8 +209,8 @@ def _page(
 def _gaps(cast: Cast) -> dict[str, tuple[list[int], list[float]]]:
     """By how much the loss after each pass lies above the lowest of all, where it does."""
     losses = {
-        "unlearned": [cast.unlearned.cost.loss_before, *cast.unlearned.cost.losses],
-        "retrained": list(cast.retrained.cost.losses),
+        "unlearned": list(cast.unlearned.losses),
+        "retrained": list(cast.retrained.losses[1:]),
     }
     lowest = min(min(values) for values in losses.values())
     gaps = {}

@@ -29,9 +29,11 @@ from alteraser.cli.training import TrainerName, check_trainer_options
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
     from alteraser.data.read_options import ReadOptions
+    from alteraser.live.erasure import Erasure
+    from alteraser.models.base import Factored
     from alteraser.models.checkpoint import Batch, StoredModel
     from alteraser.train.base import Trainer
-    from alteraser.unlearn.base import Outcome, Unlearner
+    from alteraser.unlearn.base import Unlearner
 
 EXAMPLE = example(
     "alteraser forget model ratings.parquet --requests requests.csv \\",
@@ -159,7 +161,7 @@ def forget(
     with progress("Forgetting") as watch:
         outcome = unlearner.forget(stored.model, full, asked, missing=missing, progress=watch)
     read_options = stored.read_options if remaining is None else written_read_options(outcome.remain)
-    batch = Batch(asked.digest(key), outcome.match.n_requests)
+    batch = Batch(asked.digest(key), outcome.requests.n_honoured)
     new = _successor(stored, outcome, batch, unlearner, read_options)
     with ExitStack() as written:
         if remaining is not None:
@@ -170,8 +172,10 @@ def forget(
         except LeftBehind:
             written.close()  # the model is in its place, so the data has to take its own
             raise
-    result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(outcome, method)
-    told = outcome.converged or scope == "forgetting" or not outcome.match.n_requests
+    result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(
+        stored.model, outcome, method
+    )
+    told = outcome.converged or scope == "forgetting" or not outcome.requests.n_honoured
     show(result, as_json=json, human=lambda to: _human(to, result, met=told))
 
 
@@ -268,7 +272,7 @@ def _trainer(
 
 
 def _successor(
-    stored: StoredModel, outcome: Outcome[Any], batch: Batch, unlearner: Unlearner, read_options: ReadOptions
+    stored: StoredModel, outcome: Erasure[Any], batch: Batch, unlearner: Unlearner, read_options: ReadOptions
 ) -> StoredModel:
     """The new model, which remembers the batch; how to train one like it is new only if it was trained anew."""
     from alteraser.models.checkpoint import StoredModel
@@ -284,33 +288,34 @@ def _successor(
     )
 
 
-def _result(outcome: Outcome[Any], method: str) -> dict[str, Any]:
+def _result(original: Factored, outcome: Erasure[Any], method: str) -> dict[str, Any]:
     from alteraser.data.interactions import Side
 
-    remain, match, cost = outcome.remain, outcome.match, outcome.cost
+    remain, requests, cost = outcome.remain, outcome.requests, outcome.cost
     return {
         "method": method,
         "forgotten": {
-            "interactions": int(match.mask.sum()),
+            "interactions": requests.n_forgotten,
             "users": remain.user_vocabulary.n_forgotten,
             "items": remain.item_vocabulary.n_forgotten,
         },
         "requests": {
-            "honoured": match.n_requests,
-            "repeated": match.n_repeated,
-            "missing": match.n_missing,
-            "null_times": match.n_null_times,
+            "honoured": requests.n_honoured,
+            "repeated": requests.n_repeated,
+            "missing": requests.n_missing,
+            "null_times": requests.n_null_times,
         },
         "remaining_interactions": len(remain),
         "remaining_users": len(remain.by(Side.USERS).occupied),
         "cost": {
             "seconds": cost.seconds,
+            "steps": cost.steps,
             "passes": cost.passes,
             "rows_visited": cost.rows_visited,
-            "loss_before": cost.loss_before,
-            "loss_after": cost.loss_after,
-            "gradient_before": cost.gradient_before,
-            "gradient_after": cost.gradient_after,
+            "loss_before": outcome.loss_before,
+            "loss_after": outcome.loss_after,
+            "gradient_before": original.gradient_norm(remain),
+            "gradient_after": outcome.model.gradient_norm(remain),
         },
         "converged": outcome.converged,
     }
@@ -335,7 +340,7 @@ def _human(to: Console, result: dict[str, Any], *, met: bool) -> None:
             to.print(f"{count} {text}")
     if requests["honoured"]:
         to.print(
-            f"{cost['seconds']:.3f} s, {cost['passes']} passes, {cost['rows_visited']} rows visited\n"
+            f"{cost['seconds']:.3f} s, {cost['steps']} steps, {cost['rows_visited']} rows visited\n"
             f"Loss on the remaining data {cost['loss_before']:.2f} → {cost['loss_after']:.2f}, "
             f"gradient norm {cost['gradient_before']:.3g} → {cost['gradient_after']:.3g}"
         )

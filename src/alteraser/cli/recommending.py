@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from alteraser.data.interactions import CSR, Vocabulary
+    from alteraser.data.csr import CSR
+    from alteraser.data.interactions import Vocabulary
     from alteraser.models.checkpoint import StoredModel
 
 RECOMMEND_EXAMPLE = example(

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from alteraser.data.interactions import CSR, Interactions, Side
+from alteraser.data.csr import CSR
+from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
 from alteraser.data.synthetic import TOPICS, topic_of
 from alteraser.errors import DataError

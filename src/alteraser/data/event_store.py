@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from alteraser.data.changes import Change, RequestCounts
+from alteraser.data.csr import PairWeights, ranges
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.requests import Match, Missing, Requests
 from alteraser.errors import NothingRemains
@@ -17,12 +19,10 @@ from alteraser.errors import NothingRemains
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Taken:
-    """The pairs that lost events, in rows, the merged weight that each keeps (-1: none is left), and how it matched."""
+    """What the events that were taken change, and how the requests for them were met."""
 
-    users: NDArray[np.int64]
-    items: NDArray[np.int64]
-    weights_left: NDArray[np.float32]
-    match: Match
+    change: Change
+    counts: RequestCounts
 
 
 class EventStore:
@@ -47,27 +47,31 @@ class EventStore:
     def take(self, requested: Requests, missing: Missing = "error") -> Taken:
         """Removes the events that are asked for; an id whose last event goes leaves the vocabulary too."""
         users = self._users_concerned(requested)
-        places = _ranges(self._starts[users], self._counts[users])
-        match = self._matched_plainly(requested, users, places)
-        if match is None:
+        places = ranges(self._starts[users], self._counts[users])
+        plain = self._matched_plainly(requested, users, places)
+        if plain is None:
             local, items = self._excerpt(users, places)
             match = requested.matched(local, missing)
-            pairs = local.only(match.mask).by(Side.USERS)
-            row = np.repeat(np.arange(len(users)), pairs.counts)
-            left = local.without(match.mask).weights_of(row, pairs.columns)
-            taken = Taken(users[row], items[pairs.columns], left, match)
+            inside = Change.of_deletion(local, local.only(match.mask), local.without(match.mask))
+            change = replace(inside, users=users[inside.users], items=items[inside.items])
         else:
-            gone = places[match.mask]
-            owner = np.repeat(users, self._counts[users])[match.mask]
-            left = np.full(len(gone), -1, np.float32)
-            taken = Taken(owner, self._columns["item"].values[gone].astype(np.int64), left, match)
-        if int(match.mask.sum()) == self._n_events:
+            match = plain
+            change = self._whole_pairs(np.repeat(users, self._counts[users])[match.mask], places[match.mask])
+        if match.counts.n_forgotten == self._n_events:
             raise NothingRemains(
                 f"The requests cover all {len(self)} interactions; nothing would remain to learn from. "
                 f"Delete the model and the data instead."
             )
         self._remove(users, places, match.mask)
-        return taken
+        return Taken(change, match.counts)
+
+    def _whole_pairs(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> Change:
+        """The change when events go each of which is the only one of its pair."""
+        weight = self._columns.get("weight")
+        values = np.ones(len(places), np.float32) if weight is None else weight.values[places]
+        items = self._columns["item"].values[places].astype(np.int64)
+        before = PairWeights.of(values.astype(np.float32, copy=False))
+        return Change(users, items, before, PairWeights.absent(len(places)))
 
     def _matched_plainly(
         self, requested: Requests, users: NDArray[np.int64], places: NDArray[np.int64]
@@ -87,7 +91,8 @@ class EventStore:
             return None
         # A pair is one number; that of a whole user ends in 0.
         step = len(self._of_item) + 1
-        wanted = np.unique(np.searchsorted(users, np.array(rows)) * step + np.array(columns) + 1)
+        named = np.searchsorted(users, np.array(rows)) * step + np.array(columns) + 1
+        wanted, first = np.unique(named, return_index=True)
         whole = _among(wanted, np.arange(len(users)) * step)
         owner = np.repeat(np.arange(len(users)), self._counts[users])
         held = owner * step + self._columns["item"].values[places] + 1
@@ -95,11 +100,14 @@ class EventStore:
         mask: NDArray[np.bool_] = asked | whole[owner]
         if asked.sum() + whole.sum() < len(wanted) or (np.diff(np.sort(held[mask])) == 0).any():
             return None
-        return Match(mask, len(wanted), len(frame) - len(wanted), n_missing=0, n_null_times=0)
+        in_order = named[np.sort(first)]
+        n_events = np.where(in_order % step == 0, self._counts[users[in_order // step]], 1)
+        counts = RequestCounts(n_events, int(mask.sum()), len(frame) - len(wanted), n_null_times=0)
+        return Match(mask, counts)
 
     def interactions(self) -> Interactions:
         """The events that are left, as `Interactions` on the same rows."""
-        places = _ranges(self._starts, self._counts)
+        places = ranges(self._starts, self._counts)
         user = np.repeat(np.arange(len(self._counts), dtype=np.int32), self._counts)
         columns = {"user": pl.Series(user)} | {
             name: column.at(places) for name, column in self._columns.items()
@@ -144,7 +152,7 @@ class EventStore:
         lost = np.bincount(np.searchsorted(users, owner[gone]), minlength=len(users))
         counts = self._counts[users] - lost
         for column in self._columns.values():
-            column.move(kept, _ranges(self._starts[users], counts), places)
+            column.move(kept, ranges(self._starts[users], counts), places)
         self._counts[users] = counts
         self._n_events -= int(gone.sum())
         np.subtract.at(self._of_item, items, 1)
@@ -217,9 +225,3 @@ def _among(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[
         ascending[np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)] == numbers
     )
     return found
-
-
-def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """start, start + 1, … for each start, one after another."""
-    shift = np.repeat(starts - (np.cumsum(counts) - counts), counts)
-    return shift + np.arange(len(shift))

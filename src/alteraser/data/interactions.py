@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from alteraser.data.columns import as_type, checked_ids, checked_times, checked_weights
+from alteraser.data.csr import CSR
 from alteraser.errors import DataError, MismatchError, SettingError
 
 Merge = Literal["max", "sum", "last"]
@@ -29,34 +30,6 @@ class Side(Enum):
     @property
     def other(self) -> Side:
         return Side.ITEMS if self is Side.USERS else Side.USERS
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CSR:
-    """Merged interactions row by row: row r holds `columns[starts[r]:starts[r + 1]]`, ascending."""
-
-    starts: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    weights: NDArray[np.float32]
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def __repr__(self) -> str:
-        return f"CSR({len(self)} rows, {self.n_entries} entries)"
-
-    @property
-    def n_entries(self) -> int:
-        return len(self.columns)
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        return np.diff(self.starts)
-
-    @property
-    def occupied(self) -> NDArray[np.int64]:
-        """The rows that hold anything."""
-        return np.flatnonzero(self.counts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,18 +185,6 @@ class Interactions:
         )
         return _sorted_csr(kept["weight"].to_numpy(), kept["user"].to_numpy(), kept["item"].to_numpy(), shape)
 
-    def weights_of(
-        self, users: NDArray[np.signedinteger], items: NDArray[np.signedinteger]
-    ) -> NDArray[np.float32]:
-        """The merged weight of each pair, -1 where it has no interactions."""
-        held = self.by(Side.USERS)
-        keys = np.repeat(np.arange(len(held)), held.counts) * self.n_items + held.columns
-        asked = users.astype(np.int64) * self.n_items + items
-        if len(keys) == 0:
-            return np.full(len(asked), -1, np.float32)
-        place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        return np.where(keys[place] == asked, held.weights[place], np.float32(-1))
-
     def only(self, mask: NDArray[np.bool_]) -> Interactions:
         """The events where `mask` holds, on the same vocabulary."""
         return replace(self, events=self.events.filter(pl.Series(mask)))
@@ -279,7 +240,7 @@ class Interactions:
     def digest(self) -> str:
         """SHA-256 of the merged matrix and its ids; the same in any order, file type or vocabulary."""
         matrix = self.by(Side.USERS)
-        user = np.repeat(np.arange(len(matrix), dtype=np.int64), matrix.counts)
+        user = matrix.owners()
         digest = hashlib.sha256()
         ranks = []
         for vocabulary, rows in ((self.user_vocabulary, user), (self.item_vocabulary, matrix.columns)):

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from alteraser.data.changes import RequestCounts
 from alteraser.data.interactions import Interactions
 from alteraser.data.request_parsing import CONDITIONS, Request, asked_id, parsed_rows, request_frame
 from alteraser.errors import NothingRemains, RequestError, SettingError, UnknownInteractions
@@ -22,24 +23,14 @@ Ids = Sequence[Any] | NDArray[Any] | pl.Series
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Match:
-    """The events to forget and how the requests were met.
-
-    `n_requests` distinct requests matched, `n_repeated` were said before, `n_missing` matched nothing:
-    together all that were made. `n_null_times` events were passed over by a period because they have no time.
-    """
+    """Which events of the data that requests were matched against they name, and how they were met."""
 
     mask: NDArray[np.bool_]
-    n_requests: int
-    n_repeated: int
-    n_missing: int
-    n_null_times: int
+    counts: RequestCounts
 
     def __repr__(self) -> str:
         # The mask would tell who asked, by the place of their events.
-        return (
-            f"Match({int(self.mask.sum())} of {len(self.mask)} events, {self.n_requests} requests, "
-            f"{self.n_repeated} repeated, {self.n_missing} missing, {self.n_null_times} null times)"
-        )
+        return f"Match({len(self.mask)} events looked at, {self.counts!r})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,27 +98,20 @@ class Requests:
             )
         return match
 
-    def matched(self, full: Interactions, missing: Missing = "error") -> Match:
-        """As `match`, where `full` is but a part of the data, so that it may well be covered whole."""
+    def matched(self, part: Interactions, missing: Missing = "error") -> Match:
+        """As `match`, where `part` is but a part of the data, so that it may well be covered whole."""
         if missing not in ("error", "ignore"):
             raise SettingError(f"missing is {missing!r}; it must be 'error' or 'ignore'.")
         distinct = self.frame.unique(CONDITIONS, keep="first", maintain_order=True)
-        mask, n_matched, n_null_times = _matched(distinct, full)
-        lost = n_matched == 0
-        n_missing = int(lost.sum())
-        if n_missing > 0 and missing == "error":
+        mask, n_events, n_null_times = _matched(distinct, part)
+        counts = RequestCounts(n_events, int(mask.sum()), len(self) - distinct.height, n_null_times)
+        if counts.n_missing and missing == "error":
             raise UnknownInteractions(
-                f"{n_missing} of {distinct.height} requests match no interaction in the data (the first: "
-                f"{_place(distinct, int(np.flatnonzero(lost)[0]))}). Correct them, or skip them with "
+                f"{counts.n_missing} of {distinct.height} requests match no interaction in the data (the first: "
+                f"{_place(distinct, int(np.argmin(n_events)))}). Correct them, or skip them with "
                 f"missing='ignore' (--missing ignore)."
             )
-        return Match(
-            mask=mask,
-            n_requests=distinct.height - n_missing,
-            n_repeated=len(self) - distinct.height,
-            n_missing=n_missing,
-            n_null_times=n_null_times,
-        )
+        return Match(mask, counts)
 
 
 def _matched(distinct: pl.DataFrame, full: Interactions) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:

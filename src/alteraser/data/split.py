@@ -60,7 +60,7 @@ def _split(
             "No user has enough interactions to hold one out; the test set would be empty. Give more data, "
             "or hold out a larger fraction."
         )
-    user = np.repeat(np.arange(len(matrix)), counts)
+    user = matrix.owners()
     by_user = np.lexsort((order, user))
     place = np.arange(matrix.n_entries) - np.repeat(matrix.starts[:-1], counts)
     held_out = np.empty(matrix.n_entries, dtype=bool)
@@ -71,9 +71,7 @@ def _split(
 
 def _pairs(data: Interactions) -> NDArray[np.int64]:
     """The place of each event's pair among the merged rows by user."""
-    matrix = data.by(Side.USERS)
-    user = np.repeat(np.arange(len(matrix), dtype=np.int64), matrix.counts)
-    keys = user * data.n_items + matrix.columns
+    keys = data.by(Side.USERS).pair_keys(data.n_items)
     return np.searchsorted(keys, data.users.astype(np.int64) * data.n_items + data.items)
 
 

@@ -24,11 +24,12 @@ from alteraser.experiments.methods import (
     methods_of,
 )
 from alteraser.experiments.settings import Regime, Settings
+from alteraser.live.erasure import Erasure
 from alteraser.measure.compare import FORGETTING, OTHERS, Report, compare
 from alteraser.models.enmf import ENMF
 from alteraser.models.mf import MF
 from alteraser.train.base import Training
-from alteraser.unlearn.base import Outcome, Unlearner
+from alteraser.unlearn.base import Unlearner
 
 Scenario = Literal["noise", "privacy"]
 SCENARIOS: tuple[Scenario, ...] = ("noise", "privacy")
@@ -88,8 +89,8 @@ def run_case(
             full,
             requests,
         )
-        models[name], losses[name] = outcome.model, outcome.cost.loss_after
-        extra[name] = _extra(outcome)
+        models[name], losses[name] = outcome.model, outcome.loss_after
+        extra[name] = _extra(original, outcome)
     announce("measuring")
     mask = requests.match(full).mask
     forget, remain = full.only(mask), full.without(mask)
@@ -125,7 +126,7 @@ def prepare(case: Case, data: Interactions) -> tuple[Interactions, Interactions,
 
 def timed(
     build: Callable[[], Unlearner], original: Any, full: Interactions, requests: Requests
-) -> tuple[Outcome[Any], float]:
+) -> tuple[Erasure[Any], float]:
     """The outcome and its seconds, the median of several where they are few; each time from the start."""
     outcome = build().forget(original, full, requests)
     seconds = [outcome.cost.seconds]
@@ -134,16 +135,15 @@ def timed(
     return outcome, statistics.median(seconds)
 
 
-def _extra(outcome: Outcome[Any]) -> dict[str, Any]:
-    cost = outcome.cost
+def _extra(original: Any, outcome: Erasure[Any]) -> dict[str, Any]:
     return {
-        "passes": cost.passes,
+        "passes": outcome.cost.steps,
         "converged": outcome.converged,
-        "rows_visited": cost.rows_visited,
-        "losses": cost.losses,
-        "loss_before": cost.loss_before,
-        "gradient_before": cost.gradient_before,
-        "gradient_after": cost.gradient_after,
+        "rows_visited": outcome.cost.rows_visited,
+        "losses": list(outcome.losses[1:]),
+        "loss_before": outcome.loss_before,
+        "gradient_before": original.gradient_norm(outcome.remain),
+        "gradient_after": outcome.model.gradient_norm(outcome.remain),
     }
 
 

@@ -220,7 +220,7 @@ class _Bench:
             self.announce(name)
             outcome, seconds = timed(build, self.original, self.full, self.requests)
             models[name] = outcome.model
-            cost[name] = {"seconds": seconds, "passes": outcome.cost.passes}
+            cost[name] = {"seconds": seconds, "passes": outcome.cost.steps}
         mask = self.requests.match(self.full).mask
         remain, forget = self.full.without(mask), self.full.only(mask)
         report = compare(models, remain=remain, test=self.test, forget=forget, reference=RETRAIN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from alteraser.data.changes import Change
 from alteraser.data.interactions import Interactions
 from alteraser.errors import SettingError
 from alteraser.measure.ranking import Lists
@@ -59,7 +60,7 @@ def _shares(
     return share, weight, ends
 
 
-def re_predict(model: Recommender, forget: Interactions) -> float:
+def re_predict(model: Recommender, forget: Interactions | Change) -> float:
     """The mean score of the forgotten pairs: high while the model remembers them. Each pair counts once."""
     pairs = np.unique(np.stack([forget.users, forget.items]), axis=1)
     return float(model.pair_scores(pairs[0], pairs[1]).double().mean())

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from alteraser.data.interactions import CSR, Interactions, Side
+from alteraser.data.changes import Change
+from alteraser.data.csr import CSR
+from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, SettingError
 from alteraser.measure import ranking
 from alteraser.measure.agreement import rbo, rbo_extrapolated, re_predict
@@ -56,7 +58,7 @@ def compare(
     *,
     remain: Interactions,
     test: Interactions | None = None,
-    forget: Interactions | None = None,
+    forget: Interactions | Change | None = None,
     reference: str | None = None,
     ks: Sequence[int] = KS,
 ) -> Report:
@@ -64,7 +66,7 @@ def compare(
 
     Lists leave out what the user has in `remain` (`rbo`, and all accuracy), but for `rbo_training`, whose lists leave
     out nothing. A wholly forgotten item is in no list. Without `forget` there is one group, everyone. Users without
-    test items count in no accuracy figure.
+    test items count in no accuracy figure. What an erasure changed serves as `forget`.
     """
     if not models:
         raise SettingError("No model came; at least one is wanted.")
@@ -75,7 +77,7 @@ def compare(
     for model in models.values():
         model.check_belongs(remain)
     for what, other in (("test", test), ("forget", forget)):
-        if other is not None:
+        if isinstance(other, Interactions):
             _check_rows(remain, other, what)
     groups = _groups(remain, forget)
     seen, gone = remain.by(Side.USERS), remain.item_vocabulary.tombstones
@@ -119,7 +121,7 @@ def _check_rows(remain: Interactions, other: Interactions, what: str) -> None:
             )
 
 
-def _groups(remain: Interactions, forget: Interactions | None) -> dict[str, NDArray[np.int64]]:
+def _groups(remain: Interactions, forget: Interactions | Change | None) -> dict[str, NDArray[np.int64]]:
     """The users to judge, those without any remaining interaction left out: nobody recommends to them."""
     users = remain.by(Side.USERS).occupied
     if forget is None:

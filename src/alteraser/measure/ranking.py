@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from alteraser.data.interactions import CSR
+from alteraser.data.csr import CSR
 from alteraser.models.base import Recommender
 
 Lists = NDArray[np.int64]  # [n_users, k], best first; -1 where there is nothing more to recommend
@@ -34,10 +34,9 @@ def top_k(
         block = users[start : start + size]
         scores = model.scores(block)
         if exclude is not None:
-            counts = exclude.counts[block]
-            row = np.repeat(np.arange(len(block)), counts)
-            entries = np.concatenate([np.arange(exclude.starts[u], exclude.starts[u + 1]) for u in block])
-            scores[torch.from_numpy(row), torch.from_numpy(exclude.columns[entries]).long()] = -torch.inf
+            row = np.repeat(np.arange(len(block)), exclude.counts[block])
+            columns = exclude.columns[exclude.entries_of(block)]
+            scores[torch.from_numpy(row), torch.from_numpy(columns).long()] = -torch.inf
         if unavailable is not None:
             scores[:, torch.from_numpy(unavailable)] = -torch.inf
         lists[start : start + len(block), :wanted] = _best(scores, wanted).numpy()

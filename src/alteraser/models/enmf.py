@@ -104,7 +104,7 @@ class ENMF(Bilinear):
             (items * missing[Side.ITEMS][:, None]).T @ items
         )
         side = torch.zeros(self.dim, dtype=users.dtype)
-        owner = np.repeat(np.arange(self.n_users), by_user.counts)
+        owner = by_user.owners()
         for start in range(0, len(owner), 65536):  # a slice of entries at a time, to bound the memory
             part = slice(start, start + 65536)
             user, item = torch.from_numpy(owner[part]), torch.from_numpy(by_user.columns[part]).long()

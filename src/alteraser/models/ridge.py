@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from alteraser.data.interactions import CSR
+from alteraser.data.csr import CSR
 from alteraser.errors import ModelError
 from alteraser.kernels.descent import descend_rows
 from alteraser.kernels.entries import add_residuals, cross_products, entry_scores, entry_sums

@@ -24,6 +24,10 @@ class Training(Generic[Model]):
     rows_visited: int
     falls: list[float] = field(default_factory=list)
 
+    @property
+    def n_passes(self) -> int:
+        return len(self.losses)
+
 
 class Trainer(Protocol):
     """One way to train; its settings are its fields."""

@@ -9,9 +9,11 @@ from typing import Literal
 import numpy as np
 import torch
 
+from alteraser.data.changes import Change
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
+from alteraser.live.erasure import Erasure
 from alteraser.models.bilinear import Bilinear
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
@@ -30,7 +32,7 @@ from alteraser.sweep.sweep import (
     rounding,
 )
 from alteraser.train.base import Training
-from alteraser.unlearn.base import Outcome, forget_by, timer
+from alteraser.unlearn.base import forget_by, timer
 
 Scope = Literal["forgetting", "affected", "all"]
 TOLERANCES: dict[Scope, float] = {"forgetting": 0.0, "affected": 0.012, "all": 1e-5}
@@ -108,7 +110,7 @@ class AltEraser:
         *,
         missing: Missing = "error",
         progress: Progress | None = None,
-    ) -> Outcome[Model]:
+    ) -> Erasure[Model]:
         """The original made to forget what is requested, without starting anew."""
         out_of_time = timer(self.budget_seconds)
 
@@ -177,11 +179,9 @@ class AltEraser:
 
         rows = AffectedRows(original, full, training_gap=self.training_gap)
         pairs = forget.by(Side.USERS)
-        users = np.repeat(np.arange(len(pairs)), pairs.counts)
-        # Where no pair has two events, none keeps a part of its weight.
-        repeated = full.by(Side.USERS).n_entries < len(full)
-        left = remain.weights_of(users, pairs.columns) if repeated else np.full(len(users), -1, np.float32)
-        emptied = rows.delete(users, pairs.columns.astype(np.int64), left)
+        change = Change.of_deletion(full, forget, remain)
+        left = np.where(change.after.present, change.after.values, np.float32(-1))
+        emptied = rows.delete(change.users, change.items, left)
         if self.training_gap != 1:
             rows.call_in_debts()
         settled = rows.settle(

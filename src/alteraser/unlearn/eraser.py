@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Generic
 
 import numpy as np
 
 from alteraser.data.event_store import EventStore
 from alteraser.data.interactions import Interactions
-from alteraser.data.requests import Match, Missing, Requests
+from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
+from alteraser.live.erasure import Cost, Drift, Erasure
 from alteraser.sweep.affected import AffectedRows, Quadratic
 from alteraser.sweep.sweep import OutOfTime, never
 from alteraser.unlearn.base import timer
@@ -20,32 +20,6 @@ from alteraser.unlearn.base import timer
 TOLERANCE = 0.3
 CLEAN, MAX_ROUNDS = 0.05, 5  # of the drift, what a clean-up leaves
 ROUND = 0.3  # of what there was to gain, what each of its rounds may leave
-
-
-@dataclass(frozen=True)
-class Drift:
-    """How far a session's model is from where it should be: the norm of the gradient, and about how much the loss could
-    still fall.
-    """
-
-    gradient_norm: float
-    loss_gap: float
-
-
-@dataclass(frozen=True, eq=False)
-class Erased:
-    """What the requests matched, what forgetting took, how far the model then was from where it should be.
-
-    `converged` is false if the tolerance was not met, or if the drift is above its limit still, because time ran out or
-    steps gained nothing more; `cleaned_up` says that the drift passed its limit and that all rows were visited.
-    """
-
-    match: Match
-    seconds: float
-    rows_visited: int
-    converged: bool
-    cleaned_up: bool
-    drift: Drift
 
 
 class Eraser(Generic[Quadratic]):
@@ -81,23 +55,35 @@ class Eraser(Generic[Quadratic]):
     def __repr__(self) -> str:
         return f"Eraser({self._events!r}, {self._rows.model!r})"
 
-    def forget(self, requested: Requests, *, missing: Missing = "error") -> Erased:
+    def forget(self, requested: Requests, *, missing: Missing = "error") -> Erasure[Eraser[Quadratic]]:
         """Forgets what is requested; requests that cannot be met raise and leave all as it was."""
         began, out_of_time = time.perf_counter(), timer(self._budget)
         taken = self._events.take(requested, missing)
-        visited, converged, cleaned_up = 0, True, False
-        if len(taken.users):
-            emptied = self._rows.delete(taken.users, taken.items, taken.weights_left)
+        change = taken.change
+        visited, steps, converged = 0, 0, True
+        if len(change):
+            left = np.where(change.after.present, change.after.values, np.float32(-1))
+            emptied = self._rows.delete(change.users, change.items, left)
             settled = self._rows.settle(
-                np.unique(taken.users), tolerance=self._tolerance, emptied=emptied, out_of_time=out_of_time
+                np.unique(change.users), tolerance=self._tolerance, emptied=emptied, out_of_time=out_of_time
             )
-            visited, converged = settled.rows_visited, settled.converged
-        drift = self.drift()
+            visited, steps, converged = settled.rows_visited, len(settled.rises), settled.converged
+        drift, cleaned_up = self.drift(), False
         if drift.loss_gap > self._limit and not out_of_time():
             visited, cleaned_up = visited + self._clean_up(out_of_time), True
             drift = self.drift()
         converged = converged and drift.loss_gap <= self._limit
-        return Erased(taken.match, time.perf_counter() - began, visited, converged, cleaned_up, drift)
+        return Erasure(
+            model=self,
+            change=change,
+            requests=taken.counts,
+            cost=Cost(time.perf_counter() - began, steps, 0, visited),
+            converged=converged,
+            losses=(),
+            drift=drift,
+            remaining=lambda: self.remain,
+            cleaned_up=cleaned_up,
+        )
 
     def drift(self) -> Drift:
         """How far the model is now from where it should be; it costs next to nothing."""

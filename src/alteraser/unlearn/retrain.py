@@ -9,11 +9,12 @@ import numpy as np
 
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Missing, Requests
+from alteraser.live.erasure import Erasure
 from alteraser.sweep.sweep import Model, Progress
 from alteraser.train.adamw import AdamW
 from alteraser.train.als import ALS
 from alteraser.train.base import Trainer, Training
-from alteraser.unlearn.base import Outcome, forget_by
+from alteraser.unlearn.base import forget_by
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Retrain:
         *,
         missing: Missing = "error",
         progress: Progress | None = None,
-    ) -> Outcome[Model]:
+    ) -> Erasure[Model]:
         """A model of the original's settings that never saw what is requested."""
 
         retrain = _training_from(
@@ -59,7 +60,7 @@ class WarmStart:
         *,
         missing: Missing = "error",
         progress: Progress | None = None,
-    ) -> Outcome[Model]:
+    ) -> Erasure[Model]:
         """The original, trained on without what is requested."""
 
         train_on = _training_from(lambda model: model, self.trainer, self.rng, progress)
