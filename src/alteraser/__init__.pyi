@@ -36,6 +36,11 @@ from .errors import WriteError as WriteError
 from .live.erasure import Cost as Cost
 from .live.erasure import Drift as Drift
 from .live.erasure import Erasure as Erasure
+from .live.model import LiveModel as LiveModel
+from .live.scopes import AffectedRows as AffectedRows
+from .live.scopes import AllRows as AllRows
+from .live.scopes import ForgettingRows as ForgettingRows
+from .live.scopes import Passes as Passes
 from .measure.agreement import rbo as rbo
 from .measure.agreement import rbo_extrapolated as rbo_extrapolated
 from .measure.agreement import re_predict as re_predict
@@ -66,6 +71,5 @@ from .train.als import ALS as ALS
 from .train.base import Training as Training
 from .train.fit import fit as fit
 from .unlearn.alteraser import AltEraser as AltEraser
-from .unlearn.eraser import Eraser as Eraser
 from .unlearn.retrain import Retrain as Retrain
 from .unlearn.retrain import WarmStart as WarmStart

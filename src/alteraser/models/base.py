@@ -10,6 +10,7 @@ from torch import Tensor
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.models.objective import Weights
+from alteraser.models.ridge import RidgeSide
 from alteraser.optim.problem import RowProblem
 
 
@@ -126,4 +127,21 @@ class Factored(Recommender, Protocol):
         self, users: NDArray[np.int64], data: Interactions, weights: Weights
     ) -> tuple[float, dict[str, Tensor]]:
         """A batch's share of L and its gradient in each of `parameters`; over all users the shares sum to L."""
+        ...
+
+
+class Quadratic(Factored, Protocol):
+    """A factored model whose rows are ridge problems, so that residuals and Hessians follow changes in closed form."""
+
+    @property
+    def h(self) -> Tensor:
+        """The weight of each dimension in a score, [dim]."""
+        ...
+
+    def row_problems(self, side: Side, data: Interactions) -> RidgeSide: ...
+
+    def row_weights(
+        self, side: Side, counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of rows of a side that hold so many interactions, the weight in a missing entry and the penalty."""
         ...

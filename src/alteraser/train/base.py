@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol
 
 import numpy as np
@@ -13,20 +13,12 @@ from alteraser.sweep.sweep import Model, Progress
 
 @dataclass(frozen=True, eq=False)
 class Training(Generic[Model]):
-    """A trained model; the loss after each pass or epoch; whether the stopping rule was met; rows visited.
-
-    Who does not look at the loss itself tells of each step how much lower it is then: `falls`.
-    """
+    """A trained model; the loss after each pass or epoch; whether the stopping rule was met; rows visited."""
 
     model: Model
     losses: list[float]
     converged: bool
     rows_visited: int
-    falls: list[float] = field(default_factory=list)
-
-    @property
-    def n_passes(self) -> int:
-        return len(self.losses)
 
 
 class Trainer(Protocol):

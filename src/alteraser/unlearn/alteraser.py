@@ -1,235 +1,127 @@
-"""AltEraser, Algorithm 1 of "Forgetting Fast in Recommender Systems" (RecSys 2022)."""
+"""AltEraser, after Algorithm 1 of "Forgetting Fast in Recommender Systems" (RecSys 2022)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+import time
+from dataclasses import dataclass
+from typing import Generic
 
 import numpy as np
-import torch
 
-from alteraser.data.changes import Change
-from alteraser.data.interactions import Interactions, Side
+from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
-from alteraser.live.erasure import Erasure
-from alteraser.models.bilinear import Bilinear
+from alteraser.live.erasure import Cost, Drift, Erasure
+from alteraser.live.refine import Refined, Refiner
+from alteraser.live.scopes import SCOPES, AllRows, Passes, Scope
+from alteraser.live.state import LiveState, QuadraticModel
+from alteraser.live.time_limit import time_limit
 from alteraser.optim.minimize import Solver
-from alteraser.optim.newton import ah_newton
-from alteraser.sweep.affected import AffectedRows
-from alteraser.sweep.executors import Executor, Serial
-from alteraser.sweep.joint import JointNewton
-from alteraser.sweep.sweep import (
-    Acceleration,
-    Model,
-    OutOfTime,
-    Progress,
-    Rows,
-    Sweeper,
-    check_stopping_rule,
-    repeat,
-    rounding,
-)
-from alteraser.train.base import Training
-from alteraser.unlearn.base import forget_by, timer
-
-Scope = Literal["forgetting", "affected", "all"]
-TOLERANCES: dict[Scope, float] = {"forgetting": 0.0, "affected": 0.012, "all": 1e-5}
-SCOPES = tuple(TOLERANCES)
-OF_PASSES = (
-    "solver",
-    "acceleration",
-    "block_rows",
-    "executor",
-    "solve_shared",
-)  # what "affected" has no use for
-FAINT = 0.01  # of the gradient that is left: below it the tolerance is met first, and the norm need not be looked at
+from alteraser.sweep.sweep import OutOfTime, Progress
+from alteraser.unlearn.base import Deletion
 
 
 @dataclass(frozen=True)
 class AltEraser:
-    """One pass over the forgetting users and items, then passes over all until the stopping rule.
+    """Refines a trained model until what a batch of requests caused is worth little.
 
-    `max_passes` counts the passes over all; with 0 only the forgetting rows are solved anew. They end when a pass
-    lowers the loss on the remaining data by less than `tolerance` of it (by default 1e-5). They also end, or do not
-    begin, when the norm of its gradient is at most `training_gap` times what the original had on the full data: the
-    model is then as near its optimum as the original was to its own, and to go on would be training, not forgetting
-    (0: go on).
-
-    `scope` says how far to go: "forgetting", the first pass alone; "affected", steps of the rows that the deletion has
-    moved away from their minimum, most affected first, and of nobody else; "all". For "affected" the tolerance is the
-    share that may be left of the gap that the deletion opened in the loss (by default 0.012). No pass or step begins
-    after `budget_seconds`.
-
-    With `acceleration` they are steps of Newton's method over all rows, or passes that start from a guess; None gives
-    the paper's passes. `solve_shared` adds the step for Φ (here h), which goes without acceleration.
+    `scope` says which rows may move, and has the settings for it: `ForgettingRows`, `AffectedRows`, `AllRows` or
+    `Passes`, or one of "forgetting", "affected" and "all" for their defaults. All but the first stop by the same rule:
+    when no more than their tolerance is left of the gap that the requests opened in the loss. `solver` alone is short
+    for the paper's algorithm, scope=Passes(solver). No step begins after `budget_seconds`.
     """
 
-    solver: Solver = ah_newton
-    scope: Scope = "all"
-    max_passes: int = 16
-    tolerance: float | None = None
-    training_gap: float = 1.0
-    acceleration: Acceleration | None = JointNewton()
-    block_rows: int = 4096
-    executor: Executor = Serial()
-    solve_shared: bool = False
+    scope: Scope | str | None = None
+    solver: Solver | None = None
     budget_seconds: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.scope not in SCOPES:
+        if self.scope is not None and self.solver is not None:
+            raise SettingError(
+                "Both scope and solver came; one of them is wanted. A solver belongs to passes: scope=Passes(solver=…) "
+                "or scope=ForgettingRows(solver=…)."
+            )
+        if isinstance(self.scope, str) and self.scope not in SCOPES:
             raise SettingError(f"scope is {self.scope!r}; it must be one of {', '.join(SCOPES)}.")
-        check_stopping_rule(self.max_passes, self._tolerance)
-        if not self.training_gap >= 0:
-            raise SettingError(f"training_gap is {self.training_gap}; a number from 0 up is wanted.")
         if not self.budget_seconds > 0:
             raise SettingError(f"budget_seconds is {self.budget_seconds}; a number above 0 is wanted.")
-        if self.scope == "affected":
-            self._check_affected()
-        self._sweeper()
 
-    def _check_affected(self) -> None:
-        usual = {field.name: field.default for field in fields(self)}
-        given = [name for name in OF_PASSES if getattr(self, name) != usual[name]]
-        if given:
-            raise SettingError(
-                f"{', '.join(given)} came with scope='affected', which has steps of its own and leaves h as it is. "
-                f"Take scope='all' for passes over all rows."
-            )
-        if self.training_gap > 1:
-            raise SettingError(
-                f"training_gap is {self.training_gap}; with scope='affected' a number from 0 to 1 is wanted."
-            )
+    @property
+    def rows_to_move(self) -> Scope:
+        """The scope as a settings object."""
+        if self.scope is None:
+            return AllRows() if self.solver is None else Passes(self.solver)
+        return SCOPES[self.scope] if isinstance(self.scope, str) else self.scope
 
     def forget(
         self,
-        original: Model,
+        original: QuadraticModel,
         full: Interactions,
         requested: Requests,
         *,
         missing: Missing = "error",
         progress: Progress | None = None,
-    ) -> Erasure[Model]:
+    ) -> Erasure[QuadraticModel]:
         """The original made to forget what is requested, without starting anew."""
-        out_of_time = timer(self.budget_seconds)
-
-        def work(whole: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
-            erase = self._by_affected_rows if self.scope == "affected" else self._by_passes
-            dimensions = whole.active_dimensions()
-            # The step for Φ would share out among the others what h has in an empty dimension.
-            if len(dimensions) == whole.table(whole.sides[0]).shape[1] or self.solve_shared:
-                return erase(whole, full, forget, remain, out_of_time, progress)
-            if whole.with_openings(full, remain, forget.by(Side.USERS).occupied) is not whole:
-                return erase(whole, full, forget, remain, out_of_time, progress)
-            training = erase(whole.restrict(dimensions), full, forget, remain, out_of_time, progress)
-            return replace(training, model=whole.with_dimensions(dimensions, training.model))
-
-        return forget_by(work, original, full, requested, missing=missing)
-
-    def _by_passes(
-        self,
-        original: Model,
-        full: Interactions,
-        forget: Interactions,
-        remain: Interactions,
-        out_of_time: OutOfTime,
-        progress: Progress | None,
-    ) -> Training[Model]:
-        sweeper, rows = self._sweeper(), Rows.occupied(forget)
-        start = original if self.solve_shared else original.with_openings(full, remain, rows.of(Side.USERS))
-        model, loss, lower = _forgetting_pass(sweeper, start, remain, rows)
-        max_passes = 0 if self.scope == "forgetting" else self.max_passes
-        goal, left = self._goal_and_left(original, full, model, remain, max_passes)
-        near = left <= goal
-        passes = repeat(
-            sweeper,
-            model,
-            remain,
-            max_passes=0 if near else max_passes,
-            tolerance=self._tolerance,
-            loss=loss,
-            gradient_goal=goal if goal > FAINT * left else 0.0,
-            out_of_time=out_of_time,
-            acceleration=self.acceleration,
-            progress=progress,
+        original.check_belongs(full)
+        began, out_of_time = time.perf_counter(), time_limit(self.budget_seconds)
+        deletion = Deletion.of(requested, full, missing)
+        done = _Done(original, Refined([], 0.0, 0, 0, converged=True), 0.0, Drift(0.0, 0.0))
+        if len(deletion.change):
+            done = self._refine(original, full, deletion, out_of_time, progress)
+        seconds = time.perf_counter() - began
+        remain = deletion.remain
+        left = remain.with_tombstones(full)
+        return Erasure(
+            model=done.model,
+            change=deletion.change,
+            requests=deletion.counts,
+            cost=Cost(seconds, len(done.refined.changes), done.refined.n_passes, done.refined.rows_visited),
+            converged=done.refined.converged,
+            losses=done.losses(original.loss(remain), done.model.loss(remain)),
+            drift=done.drift,
+            remaining=lambda: left,
         )
-        visited = len(rows) + passes.n_passes * len(Rows.occupied(remain))
-        return Training(passes.model, passes.losses, lower and (near or passes.converged), visited)
 
-    def _by_affected_rows(
+    def _refine(
         self,
-        original: Model,
+        original: QuadraticModel,
         full: Interactions,
-        forget: Interactions,
-        remain: Interactions,
+        deletion: Deletion,
         out_of_time: OutOfTime,
         progress: Progress | None,
-    ) -> Training[Model]:
-        if not isinstance(original, Bilinear):
-            raise SettingError(
-                f"scope='affected' needs rows with a closed form, which {type(original).__name__} does not have. "
-                f"Take scope='all'."
-            )
+    ) -> _Done[QuadraticModel]:
+        scope, change, remain = self.rows_to_move, deletion.change, deletion.remain
+        refiner = Refiner(LiveState(original, full, training_gap=scope.training_gap))
+        emptied = refiner.apply(change)
+        if scope.training_gap != 1:
+            refiner.make_all_pending()
         loss = 0.0 if progress is None else original.loss(remain)
 
         def watch(done: int, fallen: float) -> None:
             if progress is not None:
-                progress(done, self.max_passes, loss - fallen)
+                progress(done, scope.max_steps, loss - fallen)
 
-        rows = AffectedRows(original, full, training_gap=self.training_gap)
-        pairs = forget.by(Side.USERS)
-        change = Change.of_deletion(full, forget, remain)
-        left = np.where(change.after.present, change.after.values, np.float32(-1))
-        emptied = rows.delete(change.users, change.items, left)
-        if self.training_gap != 1:
-            rows.call_in_debts()
-        settled = rows.settle(
-            pairs.occupied,
-            tolerance=self._tolerance,
-            emptied=emptied,
-            out_of_time=out_of_time,
-            max_steps=self.max_passes,
-            watch=watch,
+        refined = refiner.refine(
+            change, scope, emptied=emptied, remain=remain, out_of_time=out_of_time, watch=watch
         )
-        falls = [-rise.whole for rise in settled.rises]
-        return Training(
-            rows.model, [], settled.converged, settled.rows_visited, [emptied + falls[0], *falls[1:]]
-        )
-
-    def _goal_and_left(
-        self, original: Model, full: Interactions, model: Model, remain: Interactions, max_passes: int
-    ) -> tuple[float, float]:
-        """The norm of the gradient that is near enough to the optimum, and that which is left."""
-        if self.training_gap == 0 or max_passes == 0:
-            return 0.0, math.inf
-        return self.training_gap * original.gradient_norm(full), model.gradient_norm(remain)
-
-    @property
-    def _tolerance(self) -> float:
-        return TOLERANCES[self.scope] if self.tolerance is None else self.tolerance
-
-    def _sweeper(self) -> Sweeper:
-        return Sweeper(self.solver, self.block_rows, self.executor, self.solve_shared)
+        return _Done(refiner.state.model, refined, emptied, refiner.drift())
 
 
-def _forgetting_pass(
-    sweeper: Sweeper, original: Model, remain: Interactions, rows: Rows
-) -> tuple[Model, float, bool]:
-    """The rows of those who forget solved anew, the loss then, and whether it is no higher than it was.
+@dataclass(frozen=True, eq=False)
+class _Done(Generic[QuadraticModel]):
+    """Where refinement led, and by how much the loss fell as emptied rows became zero."""
 
-    Where the rows' own precision does not do, they are solved in double; where that raises the loss too, only rows
-    without interactions change.
-    """
-    emptied = original.without_empty_rows(remain)
-    before = emptied.loss(remain)
-    kind = original.table(original.sides[0]).dtype
-    for precision in (kind, torch.float64):
-        swept = _in(kind, sweeper.sweep(_in(precision, original), remain, rows))
-        if (loss := swept.loss(remain)) <= before * (1 + rounding(original)):
-            return swept, loss, True
-    return emptied, before, False
+    model: QuadraticModel
+    refined: Refined
+    emptied: float
+    drift: Drift
 
-
-def _in(kind: torch.dtype, model: Model) -> Model:
-    return model.with_parameters({name: value.to(kind) for name, value in model.parameters().items()})
+    def losses(self, before: float, after: float) -> tuple[float, ...]:
+        """The loss before and after each step, given what was measured before the first and after the last."""
+        falls = np.array([-change.whole for change in self.refined.changes])
+        if len(falls) == 0:
+            return (before,)
+        falls[0] += self.emptied
+        return (before, *(before - np.cumsum(falls[:-1])).tolist(), after)

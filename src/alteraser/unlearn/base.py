@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, Self
 
-import numpy as np
-
-from alteraser.data.changes import Change
+from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Missing, Requests
 from alteraser.live.erasure import Cost, Drift, Erasure
-from alteraser.sweep.sweep import Model, OutOfTime, Progress
+from alteraser.sweep.sweep import Model, Progress
 from alteraser.train.base import Training
 
 
@@ -31,48 +30,52 @@ class Unlearner(Protocol):
     ) -> Erasure[Model]: ...
 
 
-def timer(seconds: float) -> OutOfTime:
-    """Whether so many seconds have passed since now."""
-    deadline = time.perf_counter() + seconds
-    return lambda: time.perf_counter() >= deadline
+@dataclass(frozen=True, eq=False, repr=False)
+class Deletion:
+    """What requests take from a data set: the change of its pairs, how they were met, and what remains."""
+
+    change: Change
+    counts: RequestCounts
+    remain: Interactions
+
+    @classmethod
+    def of(cls, requested: Requests, full: Interactions, missing: Missing) -> Self:
+        match = requested.match(full, missing=missing)
+        remain = full.without(match.mask)
+        return cls(Change.of_deletion(full, full.only(match.mask), remain), match.counts, remain)
 
 
-def forget_by(
-    work: Callable[[Model, Interactions, Interactions], Training[Model]],
+def retrain_by(
+    train: Callable[[Interactions], Training[Model]],
     original: Model,
     full: Interactions,
     requested: Requests,
     *,
     missing: Missing,
 ) -> Erasure[Model]:
-    """The erasure by `work(original, forget, remain)`, timed and measured the same way for every unlearner.
+    """The erasure by `train(remain)`, timed and measured.
 
-    Where nothing matches there is no work: an erasure made twice leaves the model as it is, retraining too.
+    Where nothing matches nothing is trained: an erasure made twice leaves the model as it is.
     """
     original.check_belongs(full)
     began = time.perf_counter()
-    match = requested.match(full, missing=missing)
-    forget, remain = full.only(match.mask), full.without(match.mask)
-    if match.counts.n_forgotten:
-        training = work(original, forget, remain)
-    else:
-        training = Training(original, losses=[], converged=True, rows_visited=0)
-    change = Change.of_deletion(full, forget, remain)
+    deletion = Deletion.of(requested, full, missing)
+    remain = deletion.remain
+    training = Training(original, losses=[], converged=True, rows_visited=0)
+    if len(deletion.change):
+        training = train(remain)
     seconds = time.perf_counter() - began
-    loss_before = original.loss(remain)
-    losses = training.losses
-    if training.falls:
-        losses = (loss_before - np.cumsum(training.falls)).tolist()
-    if losses:
-        losses[-1] = training.model.loss(remain)
+    losses = (original.loss(remain), *training.losses[:-1])
+    if training.losses:
+        losses = (*losses, training.model.loss(remain))
     left = remain.with_tombstones(full)
     return Erasure(
         model=training.model,
-        change=change,
-        requests=match.counts,
-        cost=Cost(seconds, len(losses), training.n_passes, training.rows_visited),
+        change=deletion.change,
+        requests=deletion.counts,
+        cost=Cost(seconds, len(training.losses), len(training.losses), training.rows_visited),
         converged=training.converged,
-        losses=(loss_before, *losses),
+        losses=losses,
         drift=Drift(training.model.gradient_norm(remain), math.nan),
         remaining=lambda: left,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from alteraser.sweep.sweep import Model, Progress
 from alteraser.train.adamw import AdamW
 from alteraser.train.als import ALS
 from alteraser.train.base import Trainer, Training
-from alteraser.unlearn.base import forget_by
+from alteraser.unlearn.base import retrain_by
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,11 @@ class Retrain:
     ) -> Erasure[Model]:
         """A model of the original's settings that never saw what is requested."""
 
-        retrain = _training_from(
-            lambda model: model.fresh(self.rng), self.trainer, self.order or self.rng, progress
-        )
-        return forget_by(retrain, original, full, requested, missing=missing)
+        def train(remain: Interactions) -> Training[Model]:
+            start = original.fresh(self.rng)
+            return self.trainer.train(start, remain, rng=self.order or self.rng, progress=progress)
+
+        return retrain_by(train, original, full, requested, missing=missing)
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,7 @@ class WarmStart:
     ) -> Erasure[Model]:
         """The original, trained on without what is requested."""
 
-        train_on = _training_from(lambda model: model, self.trainer, self.rng, progress)
-        return forget_by(train_on, original, full, requested, missing=missing)
+        def train(remain: Interactions) -> Training[Model]:
+            return self.trainer.train(original, remain, rng=self.rng, progress=progress)
 
-
-def _training_from(
-    start: Callable[[Model], Model], trainer: Trainer, rng: np.random.Generator, progress: Progress | None
-) -> Callable[[Model, Interactions, Interactions], Training[Model]]:
-    """Training on what remains, from where `start` puts the original; what is forgotten is not looked at."""
-
-    def train(original: Model, _: Interactions, remain: Interactions) -> Training[Model]:
-        return trainer.train(start(original), remain, rng=rng, progress=progress)
-
-    return train
+        return retrain_by(train, original, full, requested, missing=missing)

@@ -1,0 +1,153 @@
+"""Products of half the Hessian with a direction of some rows of both sides: the part that entries give.
+
+With x and y the vectors of a pair, dx and dy their directions, all as scores see them, and e the excess weight, the pair
+gives e·(y·dx + dy·x)·y + (e·ŷ − w)·dy to the product of its row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from alteraser.kernels.jit import compiled, threaded
+from alteraser.kernels.live import ChosenRows, Directions, Factors, Floats
+from alteraser.kernels.sparse import SparseRows
+
+
+@threaded
+def hessian_products(
+    order: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    entries: SparseRows,
+    chosen: ChosenRows,
+    other: Factors,
+    beside: Directions,
+    products: Floats,
+    n_workers: int,
+) -> None:
+    """Sets products[k] to what the entries of rows[k] give to A·direction, up to a factor h.
+
+    `chosen` has the rows' scaled factors and the direction of these; `beside` is the direction of the other side's rows,
+    whose last value is zero: that of rows at position -1, which stay.
+    """
+    scaled, direction, missing_row = chosen
+    vectors, missing_other = other
+    positions, directions = beside
+    columns, weights = entries.columns, entries.weights
+    d = vectors.shape[1]
+    kind = vectors.dtype.type
+    for worker in prange(n_workers):
+        for turn in range(worker, len(order), n_workers):
+            k = order[turn]
+            row = rows[k]
+            x, dx, product = scaled[k], direction[k], products[k]
+            for j in range(d):
+                product[j] = 0
+            first, last = entries.starts[row], entries.stops[row]
+            whole = first + (last - first) // 4 * 4
+            # Four entries at a time: the product is read and written once for all.
+            for entry in range(first, whole, 4):
+                c0, c1, c2, c3 = columns[entry], columns[entry + 1], columns[entry + 2], columns[entry + 3]
+                y0, y1, y2, y3 = vectors[c0], vectors[c1], vectors[c2], vectors[c3]
+                dy0, dy1 = directions[positions[c0]], directions[positions[c1]]
+                dy2, dy3 = directions[positions[c2]], directions[positions[c3]]
+                moved0, moved1, moved2, moved3 = kind(0), kind(0), kind(0), kind(0)
+                score0, score1, score2, score3 = kind(0), kind(0), kind(0), kind(0)
+                for j in range(d):
+                    moved0 += y0[j] * dx[j] + dy0[j] * x[j]
+                    moved1 += y1[j] * dx[j] + dy1[j] * x[j]
+                    moved2 += y2[j] * dx[j] + dy2[j] * x[j]
+                    moved3 += y3[j] * dx[j] + dy3[j] * x[j]
+                    score0 += y0[j] * x[j]
+                    score1 += y1[j] * x[j]
+                    score2 += y2[j] * x[j]
+                    score3 += y3[j] * x[j]
+                m = missing_row[k]
+                along0, slope0 = _along_and_slope(kind(weights[entry]), m * missing_other[c0], moved0, score0)
+                along1, slope1 = _along_and_slope(
+                    kind(weights[entry + 1]), m * missing_other[c1], moved1, score1
+                )
+                along2, slope2 = _along_and_slope(
+                    kind(weights[entry + 2]), m * missing_other[c2], moved2, score2
+                )
+                along3, slope3 = _along_and_slope(
+                    kind(weights[entry + 3]), m * missing_other[c3], moved3, score3
+                )
+                for j in range(d):
+                    first_two = along0 * y0[j] + slope0 * dy0[j] + along1 * y1[j] + slope1 * dy1[j]
+                    product[j] += (
+                        first_two + along2 * y2[j] + slope2 * dy2[j] + along3 * y3[j] + slope3 * dy3[j]
+                    )
+            for entry in range(whole, last):
+                column = columns[entry]
+                y, dy = vectors[column], directions[positions[column]]
+                moved, score = kind(0), kind(0)
+                for j in range(d):
+                    moved += y[j] * dx[j] + dy[j] * x[j]
+                    score += y[j] * x[j]
+                along, slope = _along_and_slope(
+                    kind(weights[entry]), missing_row[k] * missing_other[column], moved, score
+                )
+                for j in range(d):
+                    product[j] += along * y[j] + slope * dy[j]
+
+
+@compiled
+def _along_and_slope(weight: Any, missing: Any, moved: Any, score: Any) -> tuple[Any, Any]:
+    """What an entry's product has of the other row's vector, and of that row's direction."""
+    excess = weight - missing
+    return excess * moved, excess * score - weight
+
+
+@compiled
+def hessian_products_of_pairs(
+    rows: NDArray[np.int64],
+    entries: SparseRows,
+    h: Floats,
+    chosen: ChosenRows,
+    other: Factors,
+    beside: Directions,
+    products: Floats,
+    products_of_other: Floats,
+) -> None:
+    """As `hessian_products`; the other side's rows that have a position get only what `rows` give them.
+
+    `chosen` has the rows' own vectors and their direction. The entries of the other side's rows are not looked at, so
+    that few rows with popular neighbours stay cheap.
+    """
+    own, direction, missing_row = chosen
+    vectors, missing_other = other
+    positions, directions = beside
+    d = vectors.shape[1]
+    kind = vectors.dtype.type
+    products_of_other[:] = 0
+    for k in range(len(rows)):
+        row = rows[k]
+        vector, change, product = own[k], direction[k], products[k]
+        x, dx = h * vector, h * change
+        product[:] = 0
+        for entry in range(entries.starts[row], entries.stops[row]):
+            column = entries.columns[entry]
+            y = vectors[column]
+            weight = kind(entries.weights[entry])
+            excess = weight - missing_row[k] * missing_other[column]
+            moved = kind(0)
+            for j in range(d):
+                moved += y[j] * dx[j]
+            along = excess * moved
+            for j in range(d):
+                product[j] += along * y[j]
+            position = positions[column]
+            if position >= 0:
+                dy, back = directions[position], products_of_other[position]
+                score, of_other = kind(0), kind(0)
+                for j in range(d):
+                    score += y[j] * x[j]
+                    of_other += dy[j] * x[j]
+                slope = excess * score - weight
+                for j in range(d):
+                    product[j] += excess * of_other * y[j] + slope * dy[j]
+                    back[j] += along * vector[j] + slope * change[j]

@@ -1,0 +1,81 @@
+"""The arrays of a live model as kernels take them.
+
+Letters as in `rows.py`: y_r is the vector of a row, m_r its weight in a missing entry, λ_r its penalty, x_c = h ⊙ y_c the
+scaled factors of a row of the other side. An entry of weight w has the excess weight w − m_r m_c over a missing one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[Any]
+
+
+class Factors(NamedTuple):
+    """The vectors of the rows of a side, and their weights in missing entries."""
+
+    vectors: Floats  # y, [n, d]
+    missing: Floats  # m, [n]
+
+
+class RowArrays(NamedTuple):
+    """All that a move of rows changes in them but their pending residual."""
+
+    vectors: Floats  # y, [n, d]
+    missing: Floats  # m, [n]
+    l2: Floats  # λ, [n]
+    squared_norms: Floats  # ‖h ⊙ y‖², [n]
+    deferred: Floats  # the residual that earlier requests left, [n, d]
+
+
+class Slots(NamedTuple):
+    """The pending residual of those rows that have any: that of row r is values[slots[r]], unless slots[r] is -1."""
+
+    slots: NDArray[np.int32]  # [n]
+    values: Floats  # [n, d], of which the first are used
+
+
+class Moves(NamedTuple):
+    """Rows that move: their scaled factors h ⊙ y before, how these change, and their m before and after."""
+
+    scaled: Floats  # [k, d]
+    change: Floats  # [k, d]
+    missing_before: Floats  # [k]
+    missing_after: Floats  # [k]
+
+
+class Targets(NamedTuple):
+    """What rows become."""
+
+    vectors: Floats  # [k, d]
+    missing: Floats  # [k]
+    l2: Floats  # [k]
+
+
+class Grams(NamedTuple):
+    """What a side's rows need of the other side as a whole: Ĝ = Σ_c m_c x_c x_cᵀ and how it has changed."""
+
+    h: Floats  # [d]
+    gram: Floats  # Ĝ, [d, d]
+    deferred_correction: (
+        Floats  # the change of Ĝ from the writing of deferred residuals to the present request
+    )
+    pending_correction: Floats  # the change of Ĝ since the present request came
+
+
+class Directions(NamedTuple):
+    """A direction of some rows of a side: that of row r is values[positions[r]]."""
+
+    positions: NDArray[np.int32]  # [n]; -1: not among them
+    values: Floats  # [k, d]
+
+
+class ChosenRows(NamedTuple):
+    """The chosen rows of a side: their vectors, a direction of theirs, and their m."""
+
+    vectors: Floats  # [k, d]
+    direction: Floats  # [k, d]
+    missing: Floats  # [k]

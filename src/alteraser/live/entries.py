@@ -1,0 +1,99 @@
+"""The entries of one side of a live model: sparse rows that lose and gain entries."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alteraser.data.csr import CSR, PairWeights, ranges
+from alteraser.kernels.editing import find_entries, set_entries
+from alteraser.kernels.sparse import SparseRows
+
+SPARE = 0.5  # of a row that outgrows its room: what it gets beyond what it needs, so that growing stays cheap
+
+
+class Entries:
+    """Rows of entries with room behind them; this object is the only one that writes to them."""
+
+    def __init__(self, rows: SparseRows) -> None:
+        self._rows = rows
+        self._ends = rows.stops.copy()  # of each row's room
+        self.n_entries = int((rows.stops - rows.starts).sum())
+
+    @classmethod
+    def of(cls, csr: CSR) -> Self:
+        starts, stops = csr.starts[:-1].copy(), csr.starts[1:].copy()
+        return cls(SparseRows(starts, stops, csr.columns.copy(), csr.weights.copy()))
+
+    def __len__(self) -> int:
+        return len(self._rows.starts)
+
+    @property
+    def rows(self) -> SparseRows:
+        """The arrays, for kernels that read them."""
+        return self._rows
+
+    def counts(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many entries some rows have."""
+        return self._rows.stops[rows] - self._rows.starts[rows]
+
+    def all_counts(self) -> NDArray[np.int64]:
+        """How many entries each row has."""
+        return self._rows.stops - self._rows.starts
+
+    def of_row(self, row: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The columns and weights of one row."""
+        some = slice(self._rows.starts[row], self._rows.stops[row])
+        return self._rows.columns[some], self._rows.weights[some]
+
+    def packed(self, rows: NDArray[np.int64]) -> CSR:
+        """The entries of some rows one after another, without the room between them."""
+        counts = self.counts(rows)
+        places = ranges(self._rows.starts[rows], counts)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return CSR(starts, self._rows.columns[places], self._rows.weights[places])
+
+    def weights_of(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> PairWeights:
+        """The weight of each pair."""
+        places = find_entries(rows, columns.astype(np.int32), self._rows)
+        present = places >= 0
+        return PairWeights(present, np.where(present, self._rows.weights[places], np.float32(0)))
+
+    def set(self, rows: NDArray[np.int64], columns: NDArray[np.int64], after: PairWeights) -> None:
+        """Gives each pair its weight; those that are no longer present leave no trace."""
+        narrow = columns.astype(np.int32)
+        held = find_entries(rows, narrow, self._rows) >= 0
+        if (new := after.present & ~held).any():
+            self._make_room(*np.unique(rows[new], return_counts=True))
+        set_entries(rows, narrow, after.present, after.values, self._rows)
+        self.n_entries += int(after.present.sum()) - int(held.sum())
+
+    def grow(self, n_rows: int) -> None:
+        """Appends empty rows until there are `n_rows`."""
+        more = np.full(n_rows - len(self), len(self._rows.columns), np.int64)
+        starts, stops = np.concatenate([self._rows.starts, more]), np.concatenate([self._rows.stops, more])
+        self._rows = self._rows._replace(starts=starts, stops=stops)
+        self._ends = np.concatenate([self._ends, more])
+
+    def _make_room(self, rows: NDArray[np.int64], n_new: NDArray[np.int64]) -> None:
+        """Moves rows that have no room for so many more entries to the end of the arrays."""
+        counts = self.counts(rows)
+        short = self._ends[rows] < self._rows.stops[rows] + n_new
+        rows, counts, wanted = rows[short], counts[short], (counts + n_new)[short]
+        if len(rows) == 0:
+            return
+        room = wanted + np.ceil(SPARE * wanted).astype(np.int64)
+        old, n_old = ranges(self._rows.starts[rows], counts), len(self._rows.columns)
+        starts = n_old + np.cumsum(room) - room
+        columns, weights = (
+            np.concatenate([array, np.zeros(int(room.sum()), array.dtype)])
+            for array in (self._rows.columns, self._rows.weights)
+        )
+        for array in (columns, weights):
+            array[ranges(starts, counts)] = array[old]
+            array[old] = 0  # what is forgotten later must not be left behind here
+        self._rows = self._rows._replace(columns=columns, weights=weights)
+        self._rows.starts[rows], self._rows.stops[rows] = starts, starts + counts
+        self._ends[rows] = starts + room

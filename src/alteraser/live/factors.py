@@ -1,0 +1,115 @@
+"""The vectors of one side of a live model, and the sums over them that the other side needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.kernels import live as kernels
+from alteraser.models.base import Quadratic
+from alteraser.models.ridge import weighted_gram
+
+Floats = NDArray[Any]
+SMALL_PRODUCT = 2**18  # multiplications: below, numpy keeps its own threads out of a product
+
+
+class SideFactors:
+    """The vectors y_r of a side with their weights m_r and λ_r; it alone writes the sums.
+
+    `gram` is Σ m (h ⊙ y)(h ⊙ y)ᵀ over all rows, which the other side's residuals hold. Those are stored with the Gram
+    matrix of when they were begun, so that two earlier ones are remembered: that of the last deferral of all residuals,
+    and that of the beginning of the present request.
+    """
+
+    def __init__(self, model: Quadratic, side: Side, data: Interactions) -> None:
+        problems, own = model.row_problems(side, data), model.table(side)
+        self.h = model.h.numpy().copy()
+        self.vectors: Floats = own.numpy().copy()
+        self.missing: Floats = problems.missing_row.numpy().copy()
+        self.l2: Floats = problems.l2.numpy().copy()
+        self.squared_norms: Floats = np.square(self.h * self.vectors).sum(1)
+        self._outer = np.outer(self.h, self.h).astype(np.float64)
+        weights = problems.missing_row.double()
+        self.gram: NDArray[np.float64] = weighted_gram(own, weights, torch.float64).numpy() * self._outer
+        self.second_moment: NDArray[np.float64] = weighted_gram(own, weights.square(), torch.float64).numpy()
+        self._gram_at_deferral, self._gram_at_request = self.gram.copy(), self.gram.copy()
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def arrays(self) -> kernels.Factors:
+        return kernels.Factors(self.vectors, self.missing)
+
+    @property
+    def deferred_correction(self) -> NDArray[np.float64]:
+        """The change of the Gram matrix from the last deferral of all residuals to the present request."""
+        return self._gram_at_request - self._gram_at_deferral
+
+    @property
+    def pending_correction(self) -> NDArray[np.float64]:
+        """The change of the Gram matrix since the present request came."""
+        return self.gram - self._gram_at_request
+
+    @property
+    def correction(self) -> NDArray[np.float64]:
+        """Both changes together."""
+        return self.gram - self._gram_at_deferral
+
+    def weighted_by_m(self, rows: NDArray[np.int64]) -> Floats:
+        """m_r·y_r of some rows."""
+        weighted: Floats = self.missing[rows, None] * self.vectors[rows]
+        return weighted
+
+    def moments(self) -> NDArray[np.float64]:
+        """Σ y yᵀ, weighted if rows weigh anything: which directions are empty does not depend on it."""
+        return self.second_moment if self.second_moment.any() else self.plain_moments()
+
+    def plain_moments(self) -> NDArray[np.float64]:
+        """Σ y yᵀ."""
+        vectors = self.vectors.astype(np.float64)
+        moments: NDArray[np.float64] = vectors.T @ vectors
+        return moments
+
+    def plain_gram(self) -> NDArray[np.float64]:
+        """Σ (h ⊙ y)(h ⊙ y)ᵀ."""
+        return self._outer * self.plain_moments()
+
+    def begin_request(self) -> None:
+        """Remembers the Gram matrix: what changes from here on belongs to the next request."""
+        self._gram_at_request = self.gram.copy()
+
+    def begin_deferral(self) -> None:
+        """Remembers the Gram matrix: residuals are written anew."""
+        self._gram_at_deferral = self.gram.copy()
+
+    def add_to_sums(self, moments: Floats, second_moment: Floats) -> None:
+        """Adds the changes of Σ m y yᵀ and of Σ m² y yᵀ by a move."""
+        self.gram += self._outer * moments
+        self.second_moment += second_moment
+
+    def grow(self, missing: Floats, l2: Floats) -> None:
+        """Appends empty rows, at zero, with these weights."""
+        kind, n = self.vectors.dtype, len(missing)
+        self.vectors = np.concatenate([self.vectors, np.zeros((n, self.vectors.shape[1]), kind)])
+        self.missing = np.concatenate([self.missing, missing.astype(kind)])
+        self.l2 = np.concatenate([self.l2, l2.astype(kind)])
+        self.squared_norms = np.concatenate([self.squared_norms, np.zeros(n, kind)])
+
+
+def times(a: Floats, b: Floats) -> Floats:
+    """a @ b in the precision of a, by torch: numpy's threads go on spinning after a product and hold up the kernels."""
+    b = b.astype(a.dtype, copy=False)
+    if a.size * b.shape[1] < SMALL_PRODUCT:
+        small: Floats = a @ b
+        return small
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # before others were awake it would be over
+    try:
+        return (torch.from_numpy(a) @ torch.from_numpy(b)).numpy()
+    finally:
+        torch.set_num_threads(before)

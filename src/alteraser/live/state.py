@@ -1,0 +1,267 @@
+"""`LiveState`: a model, its data and the residual of every row, kept together while the data changes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from alteraser.data.changes import Change
+from alteraser.data.interactions import Interactions, Side
+from alteraser.errors import SettingError
+from alteraser.kernels.entries import add_residuals
+from alteraser.kernels.jit import n_threads, threads_for
+from alteraser.kernels.live import Targets
+from alteraser.kernels.rows import factorise_rows, longest_first, substitute_rows
+from alteraser.kernels.tiles import padded
+from alteraser.live.factors import times
+from alteraser.live.preconditioner import Preconditioner
+from alteraser.live.side import LossChange, SideState
+from alteraser.models.base import Quadratic
+
+QuadraticModel = TypeVar("QuadraticModel", bound=Quadratic)
+Floats = NDArray[Any]
+SIDES = (Side.USERS, Side.ITEMS)
+BLOCK = 1024  # rows moved at once: what is computed on the way stays in the cache
+# Of a usual interaction's residual: rounding errors of the heaviest one must stay below. A hundredth is the precision
+# that the estimates of decrements have.
+NOISE = 0.01
+
+
+class LiveState(Generic[QuadraticModel]):
+    """Both sides of a model; every residual follows every change of entries and every move of rows exactly."""
+
+    def __init__(self, model: QuadraticModel, data: Interactions, *, training_gap: float = 1.0) -> None:
+        """With a training gap of 1 rows keep the residual that the original has on `data`, with 0 they aim at none.
+
+        The difference is deferred from the beginning.
+        """
+        model.check_belongs(data)
+        check_weights(model, data)
+        self.sides = {side: SideState(model, side, data, training_gap=training_gap) for side in SIDES}
+        self.h = self.sides[Side.USERS].factors.h
+        self._preconditioners: dict[Side, Preconditioner] = {}
+        # From here on the model stands on the vectors that change: the original's rows must not outlive a request.
+        self._model = self._on(model, {side: state.factors.vectors for side, state in self.sides.items()})
+        for side, state in self.sides.items():
+            state.sum_traces(self.sides[side.other])
+            self.preconditioner(side)
+
+    @staticmethod
+    def _on(model: QuadraticModel, vectors: dict[Side, Floats]) -> QuadraticModel:
+        tables = {side.value: torch.from_numpy(values) for side, values in vectors.items()}
+        return model.with_parameters({**model.parameters(), **tables})
+
+    # Asking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> QuadraticModel:
+        """The model as it is now, on tables of its own."""
+        return self._on(
+            self._model, {side: state.factors.vectors.copy() for side, state in self.sides.items()}
+        )
+
+    @property
+    def n_entries(self) -> int:
+        return self.sides[Side.USERS].entries.n_entries
+
+    def pending_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
+        """What the request at hand has changed the residual of some rows by."""
+        return self.sides[side].pending_residual(rows, self.sides[side.other])
+
+    def residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
+        """What is still to be removed from some rows: their pending and deferred residuals."""
+        deferred = self.sides[side].deferred_residual(rows, self.sides[side.other])
+        residual: Floats = deferred + self.pending_residual(side, rows)
+        return residual
+
+    def whole_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
+        """Half of minus the gradient of the loss itself in some rows, computed from their entries."""
+        own, factors = self.sides[side], self.sides[side].factors
+        entries, scaled, missing_other = own.neighbourhood(rows, self.sides[side.other])
+        vectors, missing = factors.vectors[rows], factors.missing[rows]
+        residual: Floats = -missing[:, None] * times(vectors, self.sides[side.other].factors.gram)
+        residual -= factors.l2[rows, None] * vectors
+        with threads_for(4 * entries.n_entries * len(self.h)):
+            order = longest_first(np.arange(len(rows)), entries.starts)
+            given = (entries.starts, entries.columns, entries.weights, vectors, scaled, missing)
+            add_residuals(order, *given, missing_other, residual, n_threads())
+        return residual
+
+    def prior_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
+        """What some rows had before the request: what is deferred, and what the original was short of its optimum."""
+        prior: Floats = self.whole_residual(side, rows) - self.pending_residual(side, rows)
+        return prior
+
+    def admit_prior(self, side: Side, rows: NDArray[np.int64], prior: Floats, share: float) -> None:
+        """Makes a share of the prior residual of some rows pending; `prior` is all of it."""
+        self.sides[side].admit_prior(rows, prior, share, self.sides[side.other])
+
+    def gradient_norm(self) -> float:
+        """The norm of the gradient that is still to be removed from all rows."""
+        total = sum(state.squared_norm(self.sides[side.other]) for side, state in self.sides.items())
+        return 2 * math.sqrt(total)
+
+    def preconditioner(self, side: Side) -> Preconditioner:
+        """The preconditioner of the rows of a side; it may be a little old."""
+        if side not in self._preconditioners:
+            self._preconditioners[side] = Preconditioner.of(self.sides[side.other].factors)
+        return self._preconditioners[side]
+
+    def decrements(
+        self, side: Side, rows: NDArray[np.int64], residual: Floats
+    ) -> tuple[NDArray[np.float64], float]:
+        """About how much each row could lower the loss by itself, and the sum of the squared norms of `residual`."""
+        return self.preconditioner(side).decrements(self.sides[side], rows, residual)
+
+    # Changing the data -----------------------------------------------------------------------------------------
+
+    def apply(self, change: Change) -> float:
+        """Gives pairs their weights after a change; returns by how much the loss falls as emptied rows become zero.
+
+        What this does to residuals is pending. A change that does not begin where the data is raises, and changes
+        nothing.
+        """
+        held = self.sides[Side.USERS].entries.weights_of(change.users, change.items)
+        wrong = (held.present != change.before.present) | (held.values != change.before.values)
+        if wrong.any():
+            raise ValueError(
+                f"{int(wrong.sum())} of {len(change)} pairs are not in the data with the weights that the change "
+                f"begins with."
+            )
+        self._add_entry_residuals(change)
+        for side in SIDES:
+            self.sides[side].entries.set(change.rows(side), change.rows(side.other), change.after)
+        return sum(self._update_weights(side, np.unique(change.rows(side))) for side in SIDES)
+
+    def _add_entry_residuals(self, change: Change) -> None:
+        """What the pairs of a change give to the residuals and Hessians of their rows after it, less before it."""
+        users, items = (self.sides[side].factors for side in SIDES)
+        p, q = users.vectors[change.users], items.vectors[change.items]
+        missing = users.missing[change.users] * items.missing[change.items]
+        scores = (p * (self.h * q)).sum(1)
+        excess, slope = [], []
+        for weights in (change.before, change.after):
+            excess.append(np.where(weights.present, weights.values - missing, 0).astype(p.dtype))
+            slope.append(np.where(weights.present, weights.values - excess[-1] * scores, 0))
+        gain = (slope[1] - slope[0]).astype(p.dtype)[:, None] * self.h
+        for side, vectors_of_other in ((Side.USERS, q), (Side.ITEMS, p)):
+            state, rows = self.sides[side], change.rows(side)
+            state.add_pending(rows, gain * vectors_of_other)
+            squared_norms = self.sides[side.other].factors.squared_norms[change.rows(side.other)]
+            np.add.at(state.entry_traces, rows, (excess[1] - excess[0]) * squared_norms)
+
+    def _update_weights(self, side: Side, rows: NDArray[np.int64]) -> float:
+        """Gives some rows the weights of their new counts, and turns those without entries to zero.
+
+        Returns by how much the loss falls as they do.
+        """
+        state, factors = self.sides[side], self.sides[side].factors
+        counts = state.entries.counts(rows)
+        missing, l2 = self._model.row_weights(side, counts)
+        empty, kind = counts == 0, factors.vectors.dtype
+        moved = empty | (missing.astype(kind) != factors.missing[rows])
+        lighter = ~moved & (l2.astype(kind) != factors.l2[rows])
+        if lighter.any():
+            some, less = rows[lighter], (factors.l2[rows] - l2)[lighter, None].astype(kind)
+            state.add_pending(some, less * factors.vectors[some])
+            factors.l2[some] = l2[lighter]
+        if not moved.any():
+            return 0.0
+        vectors = np.where(empty[:, None], 0, factors.vectors[rows])[moved]
+        change = self.move(side, rows[moved], vectors, missing=missing[moved], l2=l2[moved])
+        state.residuals.clear(rows[empty])
+        return -change.whole
+
+    def grow(self, n_users: int, n_items: int) -> None:
+        """Appends empty rows until there are so many users and items; nothing else changes."""
+        for side, n in ((Side.USERS, n_users), (Side.ITEMS, n_items)):
+            more = n - len(self.sides[side])
+            self.sides[side].grow(*self._model.row_weights(side, np.zeros(more, np.int64)))
+        vectors = {side: state.factors.vectors for side, state in self.sides.items()}
+        self._model = self._on(self._model, vectors)
+
+    # Moving rows -----------------------------------------------------------------------------------------------
+
+    def move(
+        self,
+        side: Side,
+        rows: NDArray[np.int64],
+        vectors: Floats,
+        *,
+        missing: Floats | None = None,
+        l2: Floats | None = None,
+    ) -> LossChange:
+        """Turns some rows of a side into `vectors`, with other weights if given; every residual follows."""
+        state, kind = self.sides[side], self.h.dtype
+        change = LossChange()
+        for begin in range(0, len(rows), BLOCK):
+            some = slice(begin, begin + BLOCK)
+            targets = Targets(
+                vectors[some].astype(kind, copy=False),
+                state.factors.missing[rows[some]] if missing is None else missing[some].astype(kind),
+                state.factors.l2[rows[some]] if l2 is None else l2[some].astype(kind),
+            )
+            change += state.move(rows[some], targets, self.sides[side.other])
+        return change
+
+    def solve_rows(self, side: Side, rows: NDArray[np.int64], right_sides: Floats) -> NDArray[np.bool_]:
+        """Turns each right side b into A⁻¹b, A being half the row's Hessian; false where that fails."""
+        factors, gram = self.sides[side].factors, self.sides[side.other].factors.gram
+        entries, scaled, missing = self.sides[side].neighbourhood(rows, self.sides[side.other])
+        kind, d = right_sides.dtype, len(self.h)
+        cholesky, solved = np.empty((len(rows), padded(d) ** 2), kind), np.empty(len(rows), np.bool_)
+        with threads_for(2 * entries.n_entries * d * d + len(rows) * d**3 / 3):
+            factorise_rows(
+                longest_first(np.arange(len(rows)), entries.starts),
+                entries.starts,
+                entries.columns,
+                entries.weights,
+                scaled,
+                gram.astype(kind),
+                factors.missing[rows],
+                missing,
+                factors.l2[rows],
+                cholesky,
+                solved,
+                n_threads(),
+            )
+            substitute_rows(cholesky, right_sides)
+        return solved
+
+    # From request to request -----------------------------------------------------------------------------------
+
+    def defer(self) -> None:
+        """Turns what is pending into deferred residuals: the request is over."""
+        for state in self.sides.values():
+            state.defer()
+
+    def make_all_pending(self) -> None:
+        """Turns what earlier requests have left into pending residuals."""
+        residuals = {side: self.residual(side, np.arange(len(state))) for side, state in self.sides.items()}
+        self.defer()
+        for side, state in self.sides.items():
+            state.residuals.make_all_pending(residuals[side], state.factors)
+            state.factors.begin_deferral()
+            state.sum_traces(self.sides[side.other])
+        self._preconditioners = {}
+
+
+def check_weights(model: Quadratic, data: Interactions) -> None:
+    """Raises where single precision is too coarse to follow residuals: beside weights that tower above the others."""
+    weights, dtype = data.by(Side.USERS).weights, model.table(Side.USERS).dtype
+    eps = torch.finfo(dtype).eps
+    if len(weights) == 0 or float(weights.max()) * eps <= NOISE * float(weights.min()):
+        return  # the median need not be looked for
+    weights = weights[weights > 0]
+    if len(weights) == 0 or float(weights.max()) * eps <= NOISE * float(np.median(weights)):
+        return
+    raise SettingError(
+        f"The largest weight is {float(weights.max() / np.median(weights)):.1g} times the median weight, and the model "
+        f"is in {str(dtype).removeprefix('torch.')}, where {NOISE / eps:.1g} times is too much to be followed. "
+        f"Scale the weights (take their logarithm, say), or train in double precision (dtype=torch.float64; "
+        f"--precision double)."
+    )

@@ -1,0 +1,147 @@
+"""Steps of chosen rows that lower what is pending and never raise the loss.
+
+A step removes the pending residual, and so lowers the loss as it would be if rows had no other. With what they had before
+the request, the loss itself could rise all the same, the more so the farther the original was from its optimum. Every move
+therefore tells what the whole loss does. Where it would rise, the step is taken back, and as much of the prior residual
+becomes pending as it takes for the loss to fall.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Side
+from alteraser.live.decrement import TINY
+from alteraser.live.newton_system import Chosen, newton_step
+from alteraser.live.row_problem import PendingRows
+from alteraser.live.side import LossChange
+from alteraser.live.state import BLOCK, LiveState
+from alteraser.optim.minimize import Solver, minimize
+from alteraser.optim.newton import ah_newton
+
+Floats = NDArray[Any]
+FORCING = (
+    0.05  # of what a step promises: it ends when a product adds less; a usual value for inexact Newton steps
+)
+DAMPING, LEAST_DAMPING = (
+    0.01,
+    1e-4,
+)  # of the preconditioner's inverse: where it starts, and the least that is tried
+FALL, RISE = 0.25, 8.0  # factors of the damping after a step that was kept, and after one that was taken back
+MAX_REFUSALS = (
+    8  # steps taken back before rows stay where they are: the damping is then RISE ** 8 times as large
+)
+
+
+class Steps:
+    """Moves rows of a state; what lasts from step to step is the damping."""
+
+    def __init__(self, state: LiveState[Any]) -> None:
+        self._state, self._damping = state, DAMPING
+
+    def solve(
+        self,
+        side: Side,
+        rows: NDArray[np.int64],
+        *,
+        solver: Solver = ah_newton,
+        block_rows: int = BLOCK,
+        admit: bool = True,
+    ) -> LossChange:
+        """Moves some rows of a side to where nothing of theirs is pending, while the other side stays.
+
+        Where that would raise the loss, all of their prior residual is admitted, or they stay where they are.
+        """
+        change = LossChange()
+        for begin in range(0, len(rows), block_rows):
+            change += self._solve_block(side, rows[begin : begin + block_rows], solver, admit)
+        return change
+
+    def _solve_block(self, side: Side, rows: NDArray[np.int64], solver: Solver, admit: bool) -> LossChange:
+        state = self._state
+        before = state.sides[side].factors.vectors[rows]
+        for admitted in (False, True):
+            problem = PendingRows(state, side, rows)
+            change = state.move(side, rows, minimize(problem, problem.start, solver=solver).value.numpy())
+            if change.whole <= change.rounding:
+                return change
+            state.move(side, rows, before)
+            if admitted or not admit:
+                break
+            self._admit({side: rows}, math.inf, most=1.0)
+        return LossChange()
+
+    def step(
+        self,
+        chosen: Chosen,
+        *,
+        forcing: float = FORCING,
+        enough: float = math.inf,
+        beside: Chosen | None = None,
+        most: float = 1.0,
+    ) -> LossChange:
+        """Makes Newton's step of the chosen rows together, which raises neither the loss nor what is pending of it.
+
+        With rows `beside` them, the step is that of all, of which only the chosen ones move. A step that would raise what
+        is pending is taken back and damped more; for one that would raise the whole loss a share of the prior residual
+        is admitted, `most` of it at most. No row moves where that does not do.
+        """
+        state = self._state
+        chosen = {side: rows for side, rows in chosen.items() if len(rows)}
+        if not chosen:
+            return LossChange()
+        together = chosen
+        if beside is not None:
+            together = {side: np.union1d(rows, beside[side]) for side, rows in chosen.items()}
+        before = {side: state.sides[side].factors.vectors[rows] for side, rows in chosen.items()}
+        n_admitted = 0  # once a share, then all
+        for _ in range(MAX_REFUSALS):
+            found = newton_step(state, together, damping=self._damping, forcing=forcing, enough=enough)
+            steps = {
+                side: found[side][np.searchsorted(together[side], rows)] for side, rows in chosen.items()
+            }
+            # To take back a step far longer than the rows would leave rounding errors of its own size everywhere.
+            if _squares(steps) > _squares(before):
+                self._damping *= RISE
+                continue
+            change = LossChange()
+            for side, rows in chosen.items():
+                change += state.move(side, rows, before[side] + steps[side])
+            if change.pending <= 0 and change.whole <= change.rounding:
+                self._damping = max(self._damping * FALL, LEAST_DAMPING)
+                return change
+            for side, rows in reversed(chosen.items()):
+                state.move(side, rows, before[side])
+            if change.pending > 0 or n_admitted == 2:
+                self._damping *= RISE
+            elif self._admit(chosen, math.inf if n_admitted else change.whole, most=most):
+                n_admitted += 1
+            else:
+                break
+        return LossChange()
+
+    def _admit(self, chosen: Chosen, rise: float, *, most: float) -> bool:
+        """Makes a share of the prior residual of rows pending, so that the loss does not rise as it would have.
+
+        With r the pending and t the prior residual and A half the Hessian, the step A⁻¹(r + share·t) raises the loss by
+        `rise` − (2·share − share²)·tᵀA⁻¹t. A share is wanted that takes off twice the rise, or all there is. If it is
+        more than `most`, nothing is admitted: rows beyond the request's own would be trained on.
+        """
+        prior = {side: self._state.prior_residual(side, rows) for side, rows in chosen.items()}
+        decrement = sum(
+            float(self._state.decrements(side, rows, prior[side])[0].sum()) for side, rows in chosen.items()
+        )
+        share = 1 - math.sqrt(max(1 - 2 * rise / max(decrement, TINY), 0.0))
+        if share > most:
+            return False
+        for side, rows in chosen.items():
+            self._state.admit_prior(side, rows, prior[side], share)
+        return True
+
+
+def _squares(parts: dict[Side, Floats]) -> float:
+    return sum(float(np.vdot(values, values)) for values in parts.values())

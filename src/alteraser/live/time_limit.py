@@ -1,0 +1,13 @@
+"""When a budget of seconds is over."""
+
+from __future__ import annotations
+
+import time
+
+from alteraser.sweep.sweep import OutOfTime
+
+
+def time_limit(seconds: float) -> OutOfTime:
+    """Whether so many seconds have passed since now."""
+    deadline = time.perf_counter() + seconds
+    return lambda: time.perf_counter() >= deadline
