@@ -30,7 +30,7 @@ bench-page: setup
 	$(BIN)/python -m benchmarks page
 
 results-page: setup
-	$(BIN)/python -m alteraser.experiments.page docs/results docs/results.md
+	$(BIN)/python -m studies page
 
 docs: setup
 	$(BIN)/python docs/commands.py

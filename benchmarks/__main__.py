@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks import against, batches, footprint, page, passes, requests, scaling, sequence, unlearning
 from benchmarks.never_worse import page as never_worse_page
+from benchmarks.never_worse import records
 from benchmarks.never_worse import run as never_worse
+from evidence.store import Store
 
 BENCHMARKS: dict[str, Callable[[str | None], dict[str, Any]]] = {
     "passes": passes.measure,
@@ -48,15 +49,16 @@ def main(arguments: Sequence[str]) -> None:
         parser.error(
             f"there is no {', '.join(sorted(unknown))}; the names are {', '.join(BENCHMARKS)} and page"
         )
-    page.RESULTS.mkdir(exist_ok=True)
+    store = Store(page.RESULTS)
+    store.create()
     for name, measure in BENCHMARKS.items():
         if name in (given.names or BENCHMARKS):
             print(f"measuring {name} …", flush=True)
             result = measure(given.data_dir)
-            (page.RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
-    page.write()
-    if never_worse_page.RESULT.exists():
-        never_worse_page.write()
+            store.write(name, store.stamped(result))
+    page.write(store)
+    if found := records.read(store):
+        never_worse_page.page(found).write()
     print(f"written: {page.PAGE.name}")
 
 

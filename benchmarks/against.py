@@ -27,15 +27,16 @@ from numpy.typing import NDArray
 
 from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Interactions
-from alteraser.experiments.settings import TO_THE_OPTIMUM
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
-from alteraser.report.tables import Table
 from benchmarks.formula import Formula, Pairs
 from benchmarks.page import RESULTS
 from benchmarks.timing import alternating, quartiles, ratios
+from evidence.page import table as markdown
+from evidence.revision import ROOT, git
+from evidence.store import Store
+from studies.settings import TO_THE_OPTIMUM
 
-ROOT = Path(__file__).parents[1]
 WORKER = Path(__file__).with_name("against_worker.py")
 DIM, N_BATCH, N_REQUESTS = 64, 64, 20
 OBJECTIVES = {"ml-1m": {"w0": 0.3, "l2": 0.01}, "amazon-14core": {"w0": 0.1, "l2": 0.04}}
@@ -74,16 +75,14 @@ def main(arguments: Sequence[str]) -> None:
     if given.rounds < 1:
         parser.error(f"--rounds is {given.rounds}; a whole number from 1 up is wanted")
     try:
-        commit = _git("rev-parse", "--verify", "--quiet", f"{given.revision}^{{commit}}")
+        commit = git("rev-parse", "--verify", "--quiet", f"{given.revision}^{{commit}}")
     except subprocess.CalledProcessError:
         parser.error(f"there is no revision {given.revision}")
+    store = Store(RESULTS)
+    store.create()
     figures = measure(commit, tasks, rounds=given.rounds, data_dir=given.data_dir)
     told = [asdict(figure) | {"ratio": figure.ratio} for figure in figures]
-    revisions = {NEW: _git("describe", "--always", "--dirty"), OLD: commit}
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "against.json").write_text(
-        json.dumps({"revisions": revisions, "figures": told}, indent=1) + "\n"
-    )
+    store.write("against", store.stamped({"revisions": {NEW: store.commit, OLD: commit}, "figures": told}))
     print(table(figures))
 
 
@@ -132,7 +131,7 @@ def table(figures: Sequence[Figure]) -> str:
         "loss, new",
         "old",
     )
-    return Table("", columns, tuple(rows)).markdown()
+    return markdown(columns, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,13 +255,8 @@ class Worker:
 @contextmanager
 def _worktree(commit: str, place: Path) -> Iterator[Path]:
     """The files of a commit, in a folder that is gone afterwards."""
-    _git("worktree", "add", "--detach", str(place), commit)
+    git("worktree", "add", "--detach", str(place), commit)
     try:
         yield place
     finally:
-        _git("worktree", "remove", "--force", str(place))
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+        git("worktree", "remove", "--force", str(place))

@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from alteraser.report.plots import panels
-from alteraser.report.tables import Table
 from benchmarks.requests import speed_ups
+from evidence.page import Page, Verdict, measured_at, table, verdict, verdicts
+from evidence.store import Store
 
 RESULTS = Path(__file__).parent / "results"
+INTRODUCTION = (
+    "Made from `benchmarks/results/` by `make bench-page`; measured by `make bench` (one of them: `python -m "
+    "benchmarks NAME`). Speeds are ratios of things measured in turn in one run, medians over the rounds; a single "
+    "number of seconds says more about the machine than about the software."
+)
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 PLOT = Path("images") / "scaling.svg"
 
 
-def write(path: Path = PAGE) -> None:
-    """The page, made of what `python -m benchmarks` measured last."""
-    intro = (
-        "Made from `benchmarks/results/` by `make bench-page`; measured by `make bench` (one of them: `python -m "
-        "benchmarks NAME`). Speeds are ratios of things measured in turn in one run, medians over the rounds; a single "
-        "number of seconds says more about the machine than about the software.\n"
-    )
-    parts = ["# Benchmarks\n", intro]
+def write(store: Store, path: Path = PAGE) -> None:
+    """Writes the page, made of what `python -m benchmarks` measured last."""
+    page = Page(path)
+    page.add("# Benchmarks", INTRODUCTION)
     for name, section in SECTIONS.items():
-        file = RESULTS / f"{name}.json"
-        if file.exists():
-            parts += section(json.loads(file.read_text()))
-    if (RESULTS / "scaling.json").exists():
-        scaling = json.loads((RESULTS / "scaling.json").read_text())
-        (path.parent / PLOT).write_text(_scaling_plot(scaling["figures"]), encoding="utf-8")
-    path.write_text("\n".join(parts), encoding="utf-8")
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return Table("", tuple(columns), tuple(map(tuple, rows))).markdown()
-
-
-def _verdict(value: float | None, limit: float, *, at_least: bool = False) -> str:
-    if value is None:
-        return "not measured"
-    return "yes" if (value >= limit if at_least else value <= limit) else "**no**"
+        if store.has(name):
+            result = store.read(name)
+            title, *rest = section(result)
+            page.add(title, measured_at([result]), *rest)
+            if name == "scaling":
+                page.plot(path.parent / PLOT, _scaling_plot(result["figures"]), "Scaling")
+    page.write()
 
 
 def _passes(result: dict[str, Any]) -> list[str]:
@@ -55,11 +46,11 @@ def _passes(result: dict[str, Any]) -> list[str]:
             f"{statistics.median(each['seconds']['implicit']):.3f}",
             f"{each['ratio']:.2f}",
             f"{each['limit']:.2f}",
-            _verdict(each["ratio"], each["limit"]),
+            verdict(each["ratio"], each["limit"]),
             f"{each['loss']['alteraser'][-1]:.1f}",
             f"{each['loss']['implicit'][-1]:.1f}",
             f"{each['rate']:.0%}" if "rate" in each else "",
-            _verdict(each["rate"], each["rate_limit"], at_least=True) if "rate" in each else "",
+            verdict(each["rate"], each["rate_limit"], at_least=True) if "rate" in each else "",
         )
         for each in result["figures"]
     ]
@@ -83,9 +74,9 @@ def _passes(result: dict[str, Any]) -> list[str]:
         f"computed by the same function after five passes; a pass of conjugate gradients is timed from the model after "
         f"the first pass, where it has most to do. The rate counts 2·nnz·d² per side + rows·d³/3 operations against "
         f"those of a product of two matrices of 3,000 × 3,000 numbers in single precision on the same threads in the "
-        f"same run.\n"
+        f"same run."
     )
-    return ["## One pass over all rows of ml-1m\n", how, _table(columns, rows)]
+    return ["## One pass over all rows of ml-1m", how, table(columns, rows)]
 
 
 def _requests(result: dict[str, Any]) -> list[str]:
@@ -97,14 +88,9 @@ def _requests(result: dict[str, Any]) -> list[str]:
         "speed_up": ("times faster than retraining by accelerated ALS to the same loss", ",.0f", True),
         "own_gap": ("the original's own gap over that of a median request", ".5f", False),
     }
-    rows = [
-        (
-            text,
-            format(found[key], form),
-            f"{'at least' if most else 'at most'} {limits[key]:g}",
-            _verdict(found[key], limits[key], at_least=most),
-        )
-        for key, (text, form, most) in names.items()
+    reached = [
+        Verdict.by_limit(text, found[key], limits[key], form=form, at_least=at_least)
+        for key, (text, form, at_least) in names.items()
     ]
     again = [each for each in result["requests"] if "rbo_retrained" in each]
     retraining = [each["same_loss"] for each in result["retraining_seconds"]]
@@ -131,13 +117,13 @@ def _requests(result: dict[str, Any]) -> list[str]:
     how = (
         f"{len(result['requests'])} random users of ml-1m, each deleting a random half of the history, all from one "
         f"original in an open session (`Eraser`, default settings). The reference is the optimum on what remains, "
-        f"reached from the unlearned model by joint Newton steps in double precision.\n"
+        f"reached from the unlearned model by joint Newton steps in double precision."
     )
     return [
-        "## One user's request\n",
+        "## One user's request",
         how,
-        _table(("", "measured", "wanted", "reached"), rows),
-        beside + "\n",
+        verdicts("", reached).markdown(),
+        beside,
         *_estimates(result["requests"]),
     ]
 
@@ -150,8 +136,8 @@ def _estimates(requests: list[dict[str, Any]]) -> list[str]:
     shares = (0.05, 0.25, 0.5, 0.75, 0.95)
     cells = tuple(f"{ratios[int(share * (len(ratios) - 1))]:.2f}" for share in shares)
     return [
-        "The estimate of the gap that is left, over the true one:\n",
-        _table(tuple(f"{share:.0%} of requests below" for share in shares), (cells,)),
+        "The estimate of the gap that is left, over the true one:",
+        table(tuple(f"{share:.0%} of requests below" for share in shares), (cells,)),
     ]
 
 
@@ -163,11 +149,11 @@ def _batches(result: dict[str, Any]) -> list[str]:
             f"{statistics.median(each['seconds']['affected']):.3f}",
             f"{statistics.median(each['seconds']['all']):.3f}",
             f"{each['ratio']:.2f}",
-            _verdict(each["ratio"], limits["ratio"]),
+            verdict(each["ratio"], limits["ratio"]),
             f"{each['rbo']['original']:.4f}",
             f"{each['rbo']['affected']:.4f}",
             f"{each['rbo']['all']:.4f}",
-            _verdict(each["rbo"]["all"] - each["rbo"]["affected"], limits["rbo_below"]),
+            verdict(each["rbo"]["all"] - each["rbo"]["affected"], limits["rbo_below"]),
             f"{each['loss']['affected'] - each['loss']['retrained']:.3f}",
             f"{each['loss']['all'] - each['loss']['retrained']:.3f}",
         )
@@ -189,9 +175,9 @@ def _batches(result: dict[str, Any]) -> list[str]:
     how = (
         '64 random users each delete half of their history; `AltEraser(scope="affected")` against `AltEraser()`, both '
         "with their defaults, from one original at its optimum; the seconds are those that an outcome tells, matching "
-        "and indexing included. RBO is with a model retrained to the optimum, over the forgetting users.\n"
+        "and indexing included. RBO is with a model retrained to the optimum, over the forgetting users."
     )
-    return ["## 64 users at once\n", how, _table(columns, rows)]
+    return ["## 64 users at once", how, table(columns, rows)]
 
 
 def _unlearning(result: dict[str, Any]) -> list[str]:
@@ -200,9 +186,9 @@ def _unlearning(result: dict[str, Any]) -> list[str]:
         f"runs. The loss is that on the remaining data, above its optimum; RBO@10 is with the optimum's lists, over "
         f"the users concerned. implicit retrains with its default of 15 iterations of conjugate gradients; its "
         f"partial fit takes the users concerned, then the items, with its matrices at hand. AdamW has the learning "
-        f"rate, out of four, that leads to the lowest loss on the request at hand.\n"
+        f"rate, out of four, that leads to the lowest loss on the request at hand."
     )
-    parts = ["## Unlearning beside what people do today\n", how]
+    parts = ["## Unlearning beside what people do today", how]
     for case in result["figures"]:
         ours = next(way for way in case["ways"] if way["way"] == "alteraser, affected")
         base = statistics.median(ours["seconds"])
@@ -218,8 +204,8 @@ def _unlearning(result: dict[str, Any]) -> list[str]:
         ]
         columns = ("way", "seconds", "times ours, affected", "loss above the optimum", "RBO@10")
         users = "1 user" if case["users"] == 1 else f"{case['users']:,} users"
-        title = f"### {case['request'].capitalize()}: {case['deleted']:,} interactions of {users}\n"
-        parts += [title, _table(columns, rows)]
+        title = f"### {case['request'].capitalize()}: {case['deleted']:,} interactions of {users}"
+        parts += [title, table(columns, rows)]
     return parts
 
 
@@ -230,16 +216,15 @@ def _sequence(result: dict[str, Any]) -> list[str]:
         "memory_growth": ("memory at the end over that after a thousand", ".3f"),
         "largest_drift": ("largest estimated drift, as a share of the loss", ".2e"),
     }
-    rows = [
-        (text, format(found[key], form), f"at most {limits[key]:g}", _verdict(found[key], limits[key]))
-        for key, (text, form) in names.items()
+    reached = [
+        Verdict.by_limit(text, found[key], limits[key], form=form) for key, (text, form) in names.items()
     ]
     how = (
         f"{result['requests']:,} users of generated data ({result['interactions']:,} interactions), each deleting half "
         f"of the history, one after another in one session; {found['clean_ups']} times the drift passed its limit and "
-        f"all rows were visited. Median {found['p50_ms']:.1f} ms, 99 % within {found['p99_ms']:.1f} ms.\n"
+        f"all rows were visited. Median {found['p50_ms']:.1f} ms, 99 % within {found['p99_ms']:.1f} ms."
     )
-    return ["## A long session\n", how, _table(("", "measured", "wanted", "reached"), rows)]
+    return ["## A long session", how, verdicts("", reached).markdown()]
 
 
 def _scaling(result: dict[str, Any]) -> list[str]:
@@ -257,7 +242,7 @@ def _scaling(result: dict[str, Any]) -> list[str]:
             f"{each['p99_ms']:.1f}",
             f"{each['peak_gb']:.2f}",
             f"{each['peak_over_held']:.1f}",
-            _verdict(each["peak_over_held"], limits["memory"]),
+            verdict(each["peak_over_held"], limits["memory"]),
         )
         for each in result["figures"]
     ]
@@ -280,7 +265,7 @@ def _scaling(result: dict[str, Any]) -> list[str]:
         else (
             f"{growth['growth']:.2f} times, {growth['p50_ms'][0]:.1f} to {growth['p50_ms'][1]:.1f} ms, at audiences of "
             f"{growth['audience'][0]:,.0f} and {growth['audience'][1]:,.0f}; wanted is at most "
-            f"{limits['p50_growth_to_30']:g} times, reached: {_verdict(growth['growth'], limits['p50_growth_to_30'])}"
+            f"{limits['p50_growth_to_30']:g} times, reached: {verdict(growth['growth'], limits['p50_growth_to_30'])}"
         )
     )
     how = (
@@ -288,9 +273,9 @@ def _scaling(result: dict[str, Any]) -> list[str]:
         f"process of its own. Requests are of users with 40 to 80 interactions whose items have together about the "
         f"same audience. From 1 to 30 million interactions, with requests to both in turn, p50 grows {told}. Memory is "
         f"the peak of the process while both indexes are built and the model is trained, and, beside it, without what "
-        f"the process held before the data, over what the interactions and the factors take.\n"
+        f"the process held before the data, over what the interactions and the factors take."
     )
-    return ["## How it scales\n", how, _table(columns, rows), f"\n![Scaling]({PLOT.as_posix()})\n"]
+    return ["## How it scales", how, table(columns, rows)]
 
 
 def _scaling_plot(figures: list[dict[str, Any]]) -> str:
@@ -327,11 +312,8 @@ def _footprint(result: dict[str, Any]) -> list[str]:
         "als_ml_1m_peak_gb": "`alteraser train ml-1m --trainer als --max-passes 20`, peak memory of the process in GB",
     }
     limits = result["limits"]
-    rows = [
-        (text, f"{result[key]:.2f}", f"at most {limits[key]:g}", _verdict(result[key], limits[key]))
-        for key, text in names.items()
-    ]
-    return ["## The command as a whole\n", _table(("", "measured", "wanted", "reached"), rows)]
+    reached = [Verdict.by_limit(text, result[key], limits[key]) for key, text in names.items()]
+    return ["## The command as a whole", verdicts("", reached).markdown()]
 
 
 SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
-from alteraser.experiments.settings import TO_THE_OPTIMUM
 from alteraser.live.erasure import Erasure
 from alteraser.measure.agreement import rbo
 from alteraser.measure.ranking import top_k
@@ -29,6 +28,7 @@ from alteraser.sweep.joint import JointNewton
 from alteraser.sweep.sweep import Model, Sweeper, repeat
 from alteraser.train.als import ALS
 from alteraser.unlearn.eraser import Eraser
+from studies.settings import TO_THE_OPTIMUM
 
 OBJECTIVE = Objective(w0=0.3, l2=0.01)
 N_TIMED = 7  # rounds of requests and a retraining

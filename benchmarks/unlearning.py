@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits
 from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
-from alteraser.experiments.settings import TO_THE_OPTIMUM
 from alteraser.measure.agreement import rbo
 from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
@@ -29,6 +28,7 @@ from alteraser.unlearn.eraser import Eraser
 from alteraser.unlearn.retrain import Retrain, WarmStart
 from benchmarks.requests import lowest
 from benchmarks.rivals import OBJECTIVE, Implicit
+from studies.settings import TO_THE_OPTIMUM
 
 DIM, ROUNDS = 64, 3
 IMPLICIT_ITERATIONS = 15  # implicit's own default

@@ -31,7 +31,7 @@ def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     """Every command that does something, with its full name."""
     for name, child in getattr(command, "commands", {}).items():
         yield from commands(f"{path} {name}", child)
-    if not hasattr(command, "commands"):
+    if not hasattr(command, "commands") and not command.hidden:
         yield path, command
 
 

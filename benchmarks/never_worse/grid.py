@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Requests
-from alteraser.experiments.settings import TO_THE_OPTIMUM
 from alteraser.models.bilinear import Bilinear
 from alteraser.models.enmf import ENMF
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
 from benchmarks.never_worse.records import LONG_SESSION, WAYS, Cell
+from studies.settings import TO_THE_OPTIMUM
 
 DIM = 32
 OBJECTIVES = {

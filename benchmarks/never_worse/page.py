@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from alteraser.report.tables import Table
-from benchmarks.never_worse import records
 from benchmarks.never_worse.records import ROUNDING, TOLERANCES, WAYS, Record
+from evidence.page import Page, measured_at, said, table
 
-RESULT = Path(__file__).parents[1] / "results" / "never-worse.json"
 PAGE = Path(__file__).parents[2] / "docs" / "never-worse.md"
 N_WORST = 10
 COLUMNS = (
@@ -28,13 +26,8 @@ COLUMNS = (
 )
 
 
-def write(path: Path = PAGE) -> None:
-    """Writes the page, made of what was measured last."""
-    path.write_text(text(records.read(RESULT)), encoding="utf-8")
-
-
-def text(found: Sequence[Record]) -> str:
-    """The page: what was asked, a row for each way and original, and the worst cells if there are any."""
+def page(found: Sequence[Record], path: Path = PAGE) -> Page:
+    """What was asked, a row for each way and original, and the worst cells if there are any."""
     rises = sum(record.n_beyond_rounding for record in found)
     broken = sum(record.breaks_its_word for record in found)
     requests = sum(len(record.seconds) for record in found)
@@ -47,9 +40,12 @@ def text(found: Sequence[Record]) -> str:
         f"that it converged, no more may be left than the tolerance of the gap that the request opened; that is known "
         f"for originals at their optimum, by joint Newton steps in double precision from the unlearned model.\n\n"
         f"{rises:,} of {requests:,} requests raised the loss; {broken:,} of {len(found):,} cells converged with more "
-        f"than the tolerance left.\n"
+        f"than the tolerance left."
     )
-    return "\n".join(["# Never worse\n", intro, _table(COLUMNS, _rows(found)), *_worst(found)])
+    made = Page(path)
+    made.add("# Never worse", intro, measured_at(map(vars, found)))
+    made.add(table(COLUMNS, _rows(found)), *_worst(found))
+    return made
 
 
 def _rows(found: Sequence[Record]) -> list[tuple[str, ...]]:
@@ -71,7 +67,7 @@ def _row(way: str, original: str, group: Sequence[Record]) -> tuple[str, ...]:
     shares = [
         record.share_left for record in group if all(record.converged) and record.share_left is not None
     ]
-    met = "**no**" if any(record.breaks_its_word for record in group) else "yes"
+    met = said(not any(record.breaks_its_word for record in group))
     return (
         way,
         original,
@@ -79,7 +75,7 @@ def _row(way: str, original: str, group: Sequence[Record]) -> tuple[str, ...]:
         f"{len(converged):,}",
         f"{max(max(record.rises) for record in group):.1e}",
         f"{rises:,}",
-        "**no**" if rises else "yes",
+        said(not rises),
         f"{sum(converged):,}",
         f"{max(shares):.5f} of {TOLERANCES[way]:g}" if shares else "",
         met if shares else "",
@@ -104,9 +100,5 @@ def _worst(found: Sequence[Record]) -> list[str]:
         rows = [(*vars(record.cell).values(), figure) for record, figure in cells[:N_WORST]]
         if rows:
             names = tuple(vars(found[0].cell))
-            parts += [f"## {title}\n", _table((*names, column), rows)]
+            parts += [f"## {title}", table((*names, column), rows)]
     return parts
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return Table("", tuple(columns), tuple(map(tuple, rows))).markdown()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
+
+from evidence.store import Store
 
 FORGETTING, AFFECTED, ALL, SESSION, LONG_SESSION = WAYS = (
     "forgetting",
@@ -15,6 +15,7 @@ FORGETTING, AFFECTED, ALL, SESSION, LONG_SESSION = WAYS = (
     "session",
     "long session",
 )
+NAME = "never-worse"
 ROUNDING = {"float32": 1e-6, "float64": 1e-12}  # of the loss
 # The share of the gap that may be left where forgetting says that it converged, as docs/how-it-works.md promises it.
 TOLERANCES = {AFFECTED: 0.012, SESSION: 0.3, LONG_SESSION: 0.3}  # the defaults
@@ -51,6 +52,7 @@ class Record:
     gradient_after: float
     gap_opened: float | None = None
     gap_left: float | None = None
+    commit: str | None = None
 
     @property
     def rises(self) -> list[float]:
@@ -79,17 +81,11 @@ class Record:
         return not self.share_left <= TOLERANCES[self.cell.way]
 
 
-def write(records: Iterable[Record], path: Path) -> None:
-    """Writes a line for each record; the file is never seen half written."""
-    unfinished = path.with_suffix(".unfinished")
-    lines = ",\n".join(json.dumps(asdict(record)) for record in records)
-    unfinished.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-    unfinished.replace(path)
+def write(records: Iterable[Record], store: Store) -> None:
+    """Puts these records in the place of those that were there."""
+    store.write(NAME, {"records": [asdict(record) for record in records]})
 
 
-def read(path: Path) -> list[Record]:
-    """The records that were written."""
-    return [
-        Record(**(record | {"cell": Cell(**record["cell"])}))
-        for record in json.loads(path.read_text(encoding="utf-8"))
-    ]
+def read(store: Store) -> list[Record]:
+    """The records that were written; none if there are none yet."""
+    return [Record(**(record | {"cell": Cell(**record["cell"])})) for record in store.grown(NAME, "records")]

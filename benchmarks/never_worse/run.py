@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -19,10 +19,13 @@ from alteraser.unlearn.alteraser import SCOPES, AltEraser
 from alteraser.unlearn.eraser import Eraser
 from benchmarks.formula import Formula, Pairs
 from benchmarks.generated import generated
-from benchmarks.never_worse import page, records
+from benchmarks.never_worse import records
 from benchmarks.never_worse.grid import FULL, OPTIMUM, ORIGINALS, SMALL, Grid, Setting, ask
+from benchmarks.never_worse.page import page
 from benchmarks.never_worse.records import TOLERANCES, Cell, Record
+from benchmarks.page import RESULTS
 from benchmarks.requests import lowest
+from evidence.store import Store
 
 WARMING_UP = Grid(
     tuple(Setting("generated", "MF", "scaled", precision) for precision in ("float32", "float64")),
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     # double precision took twenty times as long.
     with threadpool_limits(1, user_api="blas"):
         found = _small(given.data_dir) if given.small else _full(given.data_dir, resume=given.resume)
-    print(page.text(found))
+    print(page(found).text())
 
 
 def _small(data_dir: str | None) -> list[Record]:
@@ -51,13 +54,15 @@ def _small(data_dir: str | None) -> list[Record]:
 
 def _full(data_dir: str | None, *, resume: bool) -> list[Record]:
     """All records, those of an earlier run too if it is resumed; the file grows with every original."""
-    found = records.read(page.RESULT) if resume and page.RESULT.exists() else []
+    store = Store(RESULTS)
+    store.create()
+    found = records.read(store) if resume else []
     for _ in measure(WARMING_UP, data_dir):
         pass  # compiles
     for part in measure(FULL, data_dir, done={record.cell for record in found}):
-        found += part
-        records.write(found, page.RESULT)
-    page.write()
+        found += [replace(record, commit=store.commit) for record in part]
+        records.write(found, store)
+    page(found).write()
     return found
 
 

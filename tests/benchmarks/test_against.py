@@ -14,6 +14,7 @@ from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Side
 from alteraser.train.als import ALS
 from benchmarks import against, against_worker
+from evidence.revision import ROOT
 
 DATA = "synthetic"
 
@@ -63,7 +64,7 @@ def test_a_task_tells_its_seconds_and_the_loss_is_that_on_what_it_left(
 def test_a_process_runs_the_package_of_its_own_source(
     case: against.Case, folder: Path, tmp_path: Path
 ) -> None:
-    with against.Worker(against.ROOT / "src", folder, None) as worker:
+    with against.Worker(ROOT / "src", folder, None) as worker:
         assert worker.run("passes", DATA, tables=tmp_path / "tables.npz") > 0
         assert math.isfinite(case.loss("passes", tmp_path / "tables.npz"))
     assert worker._process.returncode is not None

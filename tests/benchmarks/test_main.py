@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import page
-from benchmarks.never_worse import page as never_worse_page
+from evidence.revision import revision
 
 
 @pytest.fixture
@@ -27,8 +27,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(command, "BENCHMARKS", {name: measure(name) for name in command.BENCHMARKS})
     monkeypatch.setattr(page, "RESULTS", tmp_path)
-    monkeypatch.setattr(page, "write", lambda: names.append("page"))
-    monkeypatch.setattr(never_worse_page, "RESULT", tmp_path / "never-worse.json")
+    monkeypatch.setattr(page, "write", lambda _: names.append("page"))
     return names
 
 
@@ -41,7 +40,8 @@ def test_only_what_is_named_is_measured(measured: list[str], tmp_path: Path) -> 
     command.main(["footprint", "passes", "--data-dir", "elsewhere"])
     assert measured == ["passes", "footprint", "page"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["footprint.json", "passes.json"]
-    assert json.loads((tmp_path / "passes.json").read_text()) == {"data_dir": "elsewhere"}
+    result = json.loads((tmp_path / "passes.json").read_text())
+    assert result == {"data_dir": "elsewhere", "commit": revision()}
 
 
 def test_the_page_alone_measures_nothing(measured: list[str]) -> None:

@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 from alteraser.data.interactions import Interactions
-from benchmarks.never_worse import page, records, run
+from benchmarks.never_worse import records, run
 from benchmarks.never_worse.grid import FULL, KINDS, OPTIMUM, ORIGINALS, Grid, Setting, ask
+from benchmarks.never_worse.page import PAGE, page
 from benchmarks.never_worse.records import ALL, FORGETTING, WAYS, Cell, Record
+from benchmarks.page import RESULTS
+from evidence.store import Store
 
 CELL = Cell("generated", "MF", "scaled", "float32", OPTIMUM, "account", "affected")
 FINE = Record(CELL, [100.0], [99.0], [True], [0.1], 5.0, 0.1, gap_opened=1.0, gap_left=0.001)
@@ -47,11 +50,11 @@ def test_only_who_says_that_it_converged_has_to_meet_the_tolerance() -> None:
 
 
 def test_the_page_shows_every_rise_and_every_broken_word() -> None:
-    fine = page.text([FINE])
+    fine = page([FINE]).text()
     assert "**no**" not in fine
     assert "0 of 1 requests raised the loss; 0 of 1 cells converged" in fine
     risen = replace(FINE, loss_after=[101.0], gap_left=0.5)
-    missed = page.text([FINE, risen])
+    missed = page([FINE, risen]).text()
     assert missed.count("**no**") == 2
     assert "1 of 2 requests raised the loss; 1 of 2 cells converged" in missed
     row = next(line for line in missed.splitlines() if line.startswith("| affected"))
@@ -64,9 +67,16 @@ def test_the_page_shows_every_rise_and_every_broken_word() -> None:
 
 def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     unknown = replace(FINE, cell=replace(CELL, original="default"), gap_opened=None, gap_left=None)
-    records.write([FINE, unknown], tmp_path / "never-worse.json")
-    assert records.read(tmp_path / "never-worse.json") == [FINE, unknown]
+    store = Store(tmp_path)
+    assert records.read(store) == []
+    records.write([replace(FINE, commit="abc"), unknown], store)
+    assert records.read(store) == [replace(FINE, commit="abc"), unknown]
     assert [path.name for path in tmp_path.iterdir()] == ["never-worse.json"]
+
+
+def test_the_page_in_docs_is_made_of_the_records() -> None:
+    made = page(records.read(Store(RESULTS))).text()
+    assert made == PAGE.read_text(encoding="utf-8"), "run `make bench-page`"
 
 
 @pytest.mark.parametrize("name", ["ml-100k", "amazon-14core", "generated"])

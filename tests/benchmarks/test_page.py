@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,13 +9,13 @@ from typing import Any
 import pytest
 
 from benchmarks import page
+from evidence.store import Store
 
 Result = dict[str, Any]
 
 
 def read(name: str) -> Result:
-    result: Result = json.loads((page.RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return result
+    return Store(page.RESULTS).read(name)
 
 
 def at_its_limits(name: str) -> Result:
@@ -109,12 +107,6 @@ def test_every_limit_of_a_result_is_one_of_those(name: str) -> None:
     assert {renamed.get(limit, limit) for limit in read(name)["limits"]} == tried
 
 
-@pytest.mark.parametrize("at_least", [False, True])
-def test_what_is_no_number_is_a_miss(at_least: bool) -> None:
-    assert page._verdict(math.nan, 1.0, at_least=at_least) == "**no**"
-    assert page._verdict(None, 1.0, at_least=at_least) == "not measured"
-
-
 def test_a_size_that_failed_is_shown_as_failed() -> None:
     result = read("scaling")
     n_columns = page._scaling(result)[2].splitlines()[0].count("|")
@@ -129,6 +121,6 @@ def test_a_size_that_failed_is_shown_as_failed() -> None:
 
 def test_the_page_in_docs_is_made_of_the_results(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
-    page.write(tmp_path / "benchmarks.md")
+    page.write(Store(page.RESULTS), tmp_path / "benchmarks.md")
     made = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
     assert made == page.PAGE.read_text(encoding="utf-8"), "run `make bench-page`"

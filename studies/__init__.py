@@ -1,0 +1,1 @@
+"""The paper's evaluation and ours: settings, runs, searches, questions beside them, and the page of results."""

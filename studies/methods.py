@@ -1,0 +1,141 @@
+"""The methods of the paper's evaluation, and ours beside them, by the names its tables use.
+
+Every unlearner that a study runs is made in this file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from alteraser.optim.solvers import SOLVERS
+from alteraser.sweep.accelerate import Anderson
+from alteraser.sweep.sweep import Acceleration
+from alteraser.train.als import ALS
+from alteraser.unlearn.alteraser import AltEraser
+from alteraser.unlearn.base import Unlearner
+from alteraser.unlearn.retrain import Retrain, WarmStart
+from studies.settings import TO_THE_OPTIMUM, Regime, Settings
+
+ORIGINAL, RETRAIN, RETRAIN_STAR, WARM_START = "Original", "Retrain", "Retrain*", "Warm-Start"
+RETRAIN_ALS = "Retrain [ALS]"
+SAME_LOSS_PASSES, SAME_LOSS_NEWTON = (
+    f"Retrain [{how}, to the loss of AltEraser]" for how in ("accelerated ALS", "joint Newton")
+)
+AH_NEWTON, HF_NEWTON = "AltEraser [AH-Newton]", "AltEraser [HF-Newton]"
+ADAMW = "AltEraser [AdamW]"
+AH_PLAIN, AH_ANDERSON = "AltEraser [AH-Newton, plain passes]", "AltEraser [AH-Newton, Anderson]"
+AH_FORGETTING, AH_NO_GAP = (
+    "AltEraser [AH-Newton, forgetting pass only]",
+    "AltEraser [AH-Newton, training gap 0]",
+)
+
+Randomness = Callable[[str], np.random.Generator]
+"""A generator for each purpose, so that what one method draws does not depend on which others run."""
+Losses = Mapping[str, float]
+"""What the methods before this one reached on the remaining data."""
+Build = Callable[[Settings, Regime, Randomness, Losses], Unlearner]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to build the unlearner; in which regimes it belongs."""
+
+    build: Build
+    regimes: tuple[Regime, ...] = ("paper", "converged")
+
+
+def _retrain(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
+    del losses
+    return Retrain(randomness("retrain"), settings.trainer(regime))
+
+
+def _retrain_star(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
+    """In the paper's regime Retrain's initial weights with another order of batches; ALS has no such order, so
+    there it is another initialisation."""
+    del losses
+    if regime == "converged":
+        return Retrain(randomness("retrain-star"), settings.trainer(regime))
+    return Retrain(randomness("retrain"), settings.trainer(regime), order=randomness("retrain-star"))
+
+
+def _retrain_als(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
+    """Not the paper's: how long retraining takes with the same kernels as AltEraser."""
+    del settings, regime, losses
+    return Retrain(randomness("retrain"), ALS())
+
+
+def _retrain_to_same_loss(trainer: ALS) -> Build:
+    """Retraining that ends as soon as its loss is that of AltEraser, so that their times compare."""
+
+    def build(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
+        del settings, regime
+        return Retrain(randomness("retrain"), replace(trainer, loss_goal=losses.get(AH_NEWTON, -math.inf)))
+
+    return build
+
+
+def _warm_start(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
+    del losses
+    return WarmStart(randomness("warm-start"), settings.trainer(regime))
+
+
+def _erase(solver: str, **changes: object) -> Build:
+    return lambda *_: replace(AltEraser(solver=SOLVERS[solver]), **changes)  # type: ignore[arg-type]
+
+
+METHODS: dict[str, Method] = {
+    RETRAIN: Method(_retrain),
+    RETRAIN_STAR: Method(_retrain_star),
+    RETRAIN_ALS: Method(_retrain_als, ("paper",)),
+    WARM_START: Method(_warm_start, ("paper",)),
+    ADAMW: Method(_erase("adamw"), ("paper",)),
+    HF_NEWTON: Method(_erase("hf-newton")),
+    AH_NEWTON: Method(_erase("ah-newton")),
+    AH_NO_GAP: Method(_erase("ah-newton", training_gap=0.0), ("paper",)),
+    AH_ANDERSON: Method(_erase("ah-newton", acceleration=Anderson()), ("converged",)),
+    AH_PLAIN: Method(_erase("ah-newton", acceleration=None)),
+    AH_FORGETTING: Method(_erase("ah-newton", max_passes=0)),
+    SAME_LOSS_PASSES: Method(
+        _retrain_to_same_loss(replace(TO_THE_OPTIMUM, acceleration=Anderson())), ("converged",)
+    ),
+    SAME_LOSS_NEWTON: Method(_retrain_to_same_loss(TO_THE_OPTIMUM), ("converged",)),
+}
+SAME_LOSS = {
+    SAME_LOSS_PASSES: "speed_up_same_loss_passes",
+    SAME_LOSS_NEWTON: "speed_up_same_loss_newton",
+}
+"""The retrainings that end at the loss of AltEraser [AH-Newton], and the name of the ratio of their times."""
+
+
+def retrain(randomness: Randomness, purpose: str, trainer: ALS) -> Unlearner:
+    """Retraining by ALS, from weights drawn for a purpose."""
+    return Retrain(randomness(purpose), trainer)
+
+
+def erase_by(solver: str) -> Unlearner:
+    """AltEraser with a solver and, as not every solver can do more, Anderson's passes."""
+    return AltEraser(solver=SOLVERS[solver], acceleration=Anderson())
+
+
+def erase_with_shared() -> Unlearner:
+    """AltEraser that also solves for the shared parameters."""
+    return AltEraser(solve_shared=True)
+
+
+def erase_by_plain_passes() -> Unlearner:
+    """AltEraser as in the paper, without acceleration."""
+    return AltEraser(acceleration=None)
+
+
+def erase_to_the_end(acceleration: Acceleration | None) -> Unlearner:
+    """AltEraser that goes on to the optimum, however far from its own the original was."""
+    return AltEraser(max_passes=60, tolerance=1e-9, training_gap=0.0, acceleration=acceleration)
+
+
+def methods_of(regime: Regime) -> tuple[str, ...]:
+    """The methods that belong to a regime, Original first."""
+    return (ORIGINAL, *(name for name, method in METHODS.items() if regime in method.regimes))
