@@ -1,4 +1,4 @@
-"""The session: many requests end where one batch ends, drift is told truly, nothing forgotten is left."""
+"""A live model: many requests end where one batch ends, drift is told truly, nothing forgotten is left."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import torch
 
 from alteraser import (
     ALS,
+    AffectedRows,
     AltEraser,
-    Eraser,
     Interactions,
     JointNewton,
+    LiveModel,
     Objective,
     Requests,
     SettingError,
@@ -64,99 +65,99 @@ def half_of(data: Interactions, user: int) -> Requests:
 
 def test_requests_one_after_another_end_where_one_batch_ends(full: Interactions, original: Any) -> None:
     users = range(0, 60, 3)
-    one_by_one = Eraser(original, full, tolerance=6e-3)
+    one_by_one = LiveModel(original, full, tolerance=6e-3)
     for user in users:
         assert one_by_one.forget(half_of(full, user)).converged
-    together = Eraser(original, full, tolerance=6e-3)
+    together = LiveModel(original, full, tolerance=6e-3)
     together.forget(sum((half_of(full, user) for user in users), Requests.of([])))
     remain = together.remain
     assert one_by_one.remain.digest() == remain.digest()
     best = lowest(together.model, remain)
     opened = original.loss(remain) - best
-    for eraser in (one_by_one, together):
+    for live in (one_by_one, together):
         # Each of twenty requests may leave 0.6 % of what it opened alone; together they opened less, and it adds up.
-        assert eraser.model.loss(remain) - best < 1e-2 * opened
-        eraser.clean_up()
+        assert live.model.loss(remain) - best < 1e-2 * opened
+        live.clean_up()
     everyone = np.arange(full.n_users)
     torch.testing.assert_close(
         one_by_one.model.scores(everyone), together.model.scores(everyone), rtol=0, atol=1e-2
     )
 
 
-def test_where_nothing_is_owed_a_clean_up_changes_nothing(full: Interactions, original: Any) -> None:
-    eraser = Eraser(original, full)
-    assert eraser.clean_up().loss_gap == 0
+def test_where_nothing_is_deferred_a_clean_up_changes_nothing(full: Interactions, original: Any) -> None:
+    live = LiveModel(original, full)
+    assert live.clean_up().loss_gap == 0
     for side in Side:
-        torch.testing.assert_close(eraser.model.table(side), original.table(side), rtol=0, atol=0)
+        torch.testing.assert_close(live.model.table(side), original.table(side), rtol=0, atol=0)
 
 
 def test_drift_is_told_truly_and_cleaned_up(full: Interactions, original: Any) -> None:
-    eraser = Eraser(original, full, tolerance=0.99, drift_limit=np.inf, training_gap=0.0)
+    live = LiveModel(original, full, tolerance=0.99, drift_limit=np.inf, training_gap=0.0)
     for user in range(40):
-        eraser.forget(half_of(full, user))
-    drift, model, remain = eraser.drift(), eraser.model, eraser.remain
+        live.forget(half_of(full, user))
+    drift, model, remain = live.drift(), live.model, live.remain
     exact = 1e-6 if model.dtype is torch.float64 else 1e-2  # forty requests' rounding errors, added up
     assert drift.gradient_norm == pytest.approx(in_double(model).gradient_norm(remain), rel=exact)
     best = lowest(model, remain)
     gap = model.loss(remain) - best
     # The norm is exact; what it is worth was seen in the rows of each request, one by one.
     assert gap / 2 < drift.loss_gap < gap * 2
-    after = eraser.clean_up()
-    assert eraser.model.loss(remain) - best < 0.1 * gap
-    assert after.gradient_norm == pytest.approx(in_double(eraser.model).gradient_norm(remain), rel=exact)
+    after = live.clean_up()
+    assert live.model.loss(remain) - best < 0.1 * gap
+    assert after.gradient_norm == pytest.approx(in_double(live.model).gradient_norm(remain), rel=exact)
     assert after.loss_gap < drift.loss_gap
 
 
 def test_a_passed_limit_brings_a_clean_up(full: Interactions, original: Any) -> None:
     limit = 1e-5
-    eraser = Eraser(original, full, tolerance=0.3, drift_limit=limit)
+    live = LiveModel(original, full, tolerance=0.3, drift_limit=limit)
     cleaned = 0
     for user in range(60):
-        erased = eraser.forget(half_of(full, user))
+        erased = live.forget(half_of(full, user))
         cleaned += erased.cleaned_up
         assert erased.drift.loss_gap <= limit * original.loss(full)
     assert 0 < cleaned < 60
 
 
 def test_a_user_who_forgets_all_is_nowhere(full: Interactions, original: Any) -> None:
-    eraser = Eraser(original, full)
-    eraser.forget(Requests.of([{"user": "u7"}]))
-    assert (eraser.model.users[7] == 0).all()
-    assert "u7" not in eraser.remain.user_vocabulary.ids.to_list()
-    assert "u7" not in repr(eraser)
+    live = LiveModel(original, full)
+    live.forget(Requests.of([{"user": "u7"}]))
+    assert (live.model.users[7] == 0).all()
+    assert "u7" not in live.remain.user_vocabulary.ids.to_list()
+    assert "u7" not in repr(live)
     with pytest.raises(UnknownInteractions):
-        eraser.forget(Requests.of([{"user": "u7"}]))
+        live.forget(Requests.of([{"user": "u7"}]))
 
 
 def test_the_original_is_not_kept(full: Interactions, original: Any) -> None:
     copy = original.with_parameters({name: value.clone() for name, value in original.parameters().items()})
     tables = [weakref.ref(copy.users), weakref.ref(copy.items)]
-    eraser = Eraser(copy, full)
+    live = LiveModel(copy, full)
     del copy
     gc.collect()
     assert [table() for table in tables] == [None, None]
-    before = eraser.model.users[3].clone()
-    eraser.forget(half_of(full, 3))
-    assert not torch.equal(eraser.model.users[3], before)
+    before = live.model.users[3].clone()
+    live.forget(half_of(full, 3))
+    assert not torch.equal(live.model.users[3], before)
 
 
 def test_a_refused_request_changes_nothing(full: Interactions, original: Any) -> None:
-    eraser = Eraser(original, full)
+    live = LiveModel(original, full)
     with pytest.raises(UnknownInteractions):
-        eraser.forget(half_of(full, 3) + Requests.of([{"user": "nobody"}]))
-    assert eraser.remain.digest() == full.digest()
-    assert torch.equal(eraser.model.users, original.users)
-    ignored = eraser.forget(Requests.of([{"user": "nobody"}]), missing="ignore")
+        live.forget(half_of(full, 3) + Requests.of([{"user": "nobody"}]))
+    assert live.remain.digest() == full.digest()
+    assert torch.equal(live.model.users, original.users)
+    ignored = live.forget(Requests.of([{"user": "nobody"}]), missing="ignore")
     assert (ignored.requests.n_missing, ignored.cost.rows_visited) == (1, 0)
-    assert torch.equal(eraser.model.items, original.items)
+    assert torch.equal(live.model.items, original.items)
 
 
 def test_a_budget_ends_it_early(full: Interactions, original: Any) -> None:
-    erased = Eraser(original, full, tolerance=1e-3, budget_seconds=1e-9, drift_limit=np.inf).forget(
+    erased = LiveModel(original, full, tolerance=1e-3, budget_seconds=1e-9, drift_limit=np.inf).forget(
         half_of(full, 3)
     )
     assert not erased.converged
-    thorough = Eraser(original, full, tolerance=1e-3, drift_limit=np.inf).forget(half_of(full, 3))
+    thorough = LiveModel(original, full, tolerance=1e-3, drift_limit=np.inf).forget(half_of(full, 3))
     assert thorough.converged
     assert thorough.cost.rows_visited > erased.cost.rows_visited > 0
 
@@ -166,30 +167,30 @@ def test_a_budget_ends_it_early(full: Interactions, original: Any) -> None:
 )
 def test_settings_out_of_range_are_refused(setting: Any, full: Interactions, original: Any) -> None:
     with pytest.raises(SettingError, match=next(iter(setting))):
-        Eraser(original, full, **setting)
+        LiveModel(original, full, **setting)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-def test_the_session_does_what_the_scope_does(weighted: bool, random_data: Any, small_model: Any) -> None:
+def test_a_live_model_does_what_the_scope_does(weighted: bool, random_data: Any, small_model: Any) -> None:
     data = random_data(60, 40, confidences=weighted, seed=8)
     original = fit(small_model(data, dim=4, objective=OBJECTIVE, enmf=False), data, trainer=EXACT).model
     requested = half_of(data, 5) + half_of(data, 9)
-    outcome = AltEraser(scope="affected", tolerance=0.02).forget(original, data, requested)
-    eraser = Eraser(original, data, tolerance=0.02, drift_limit=np.inf)
-    eraser.forget(requested)
-    torch.testing.assert_close(eraser.model.users, outcome.model.users)
-    torch.testing.assert_close(eraser.model.items, outcome.model.items)
+    outcome = AltEraser(AffectedRows(0.02)).forget(original, data, requested)
+    live = LiveModel(original, data, tolerance=0.02, drift_limit=np.inf)
+    live.forget(requested)
+    torch.testing.assert_close(live.model.users, outcome.model.users)
+    torch.testing.assert_close(live.model.items, outcome.model.items)
     assert outcome.loss_after < outcome.loss_before
 
 
-@pytest.mark.parametrize("scope", ["affected", "session"])
+@pytest.mark.parametrize("scope", ["affected", "live"])
 def test_the_default_tolerance_is_kept(scope: str, full: Interactions, original: Any) -> None:
-    """1.2 % of the gap that a batch opened, or 30 % in a session."""
+    """1.2 % of the gap that a batch opened, or 30 % in a live model."""
     requested = half_of(full, 5) + half_of(full, 9) + half_of(full, 30)
-    if scope == "session":
-        eraser = Eraser(original, full)
-        assert eraser.forget(requested).converged
-        model, remain, share = eraser.model, eraser.remain, 0.3
+    if scope == "live":
+        live = LiveModel(original, full)
+        assert live.forget(requested).converged
+        model, remain, share = live.model, live.remain, 0.3
     else:
         outcome = AltEraser(scope="affected").forget(original, full, requested)
         assert outcome.converged
@@ -202,7 +203,7 @@ def test_users_who_forget_are_solved_last(full: Interactions, original: Any) -> 
     """After steps of many rows their own are at their minimum, to rounding, given the items as they then are."""
     users = np.array([5, 9, 30, 44])
     requested = sum((half_of(full, user) for user in users), Requests.of([]))
-    outcome = AltEraser(scope="affected", tolerance=6e-4).forget(original, full, requested)
+    outcome = AltEraser(AffectedRows(6e-4)).forget(original, full, requested)
     assert outcome.cost.steps > 2
     model = in_double(outcome.model)
     residual = model.row_problems(Side.USERS, outcome.remain).residual(model.users)
@@ -234,18 +235,18 @@ def test_what_a_user_with_private_items_leaves_is_seen(
         {name: value.to(dtype) for name, value in original.parameters().items()}
     )
     account = Requests.of([{"user": "u5"}])
-    hasty = Eraser(original, private, budget_seconds=1e-9, drift_limit=np.inf)
+    hasty = LiveModel(original, private, budget_seconds=1e-9, drift_limit=np.inf)
     erased = hasty.forget(account)
     assert not erased.converged
     best = lowest(hasty.model, hasty.remain)
     gap = hasty.model.loss(hasty.remain) - best
     assert gap / 2 < erased.drift.loss_gap < 2 * gap
-    eraser = Eraser(original, private)
-    assert eraser.forget(account).converged
-    zeroed = original.without_empty_rows(eraser.remain)
-    left = eraser.model.loss(eraser.remain) - best
-    assert left < 0.05 * (original.loss(eraser.remain) - best)
-    assert left < 0.3 * (zeroed.loss(eraser.remain) - best)
+    live = LiveModel(original, private)
+    assert live.forget(account).converged
+    zeroed = original.without_empty_rows(live.remain)
+    left = live.model.loss(live.remain) - best
+    assert left < 0.05 * (original.loss(live.remain) - best)
+    assert left < 0.3 * (zeroed.loss(live.remain) - best)
     # A request that leaves nothing at all does not make what others left forgotten.
     before = hasty.drift().loss_gap
     hasty.forget(Requests.of([{"user": "nobody"}]), missing="ignore")
@@ -259,13 +260,13 @@ def test_what_emptying_a_row_is_worth_is_part_of_the_gap(
     """A whole account or item visits a few rows, not all of them again and again, and does not leave the rest."""
     data = random_data(400, 200, seed=3, density=0.03)
     original = fit(small_model(data, dim=4, objective=OBJECTIVE), data, trainer=EXACT).model
-    eraser = Eraser(original, data)
-    erased = eraser.forget(Requests.of([request_]))
+    live = LiveModel(original, data)
+    erased = live.forget(Requests.of([request_]))
     assert erased.converged
     assert erased.cost.rows_visited < 100
-    remain = eraser.remain
-    best = lowest(eraser.model, remain)
-    left = eraser.model.loss(remain) - best
+    remain = live.remain
+    best = lowest(live.model, remain)
+    left = live.model.loss(remain) - best
     assert left < 0.05 * (original.loss(remain) - best)
     assert left < 0.3 * (original.without_empty_rows(remain).loss(remain) - best)
 
@@ -282,9 +283,9 @@ def test_when_all_users_are_alike_one_who_forgets_gets_a_dimension(build: Any, s
     original = fit(small_model(data, dim=4, objective=objective), data, trainer=EXACT).model
     requested = Requests.of([{"user": "u3", "items": [f"i{row}" for row in range(7)]}])
     before = original.users.clone()
-    eraser = Eraser(original, data)
-    assert eraser.forget(requested).converged
-    remain = eraser.remain
+    live = LiveModel(original, data)
+    assert live.forget(requested).converged
+    remain = live.remain
     best = min(
         fit(small_model(remain, dim=4, objective=objective, seed=seed), remain, trainer=EXACT).model.loss(
             remain
@@ -292,7 +293,7 @@ def test_when_all_users_are_alike_one_who_forgets_gets_a_dimension(build: Any, s
         for seed in range(3)
     )
     opened = original.loss(remain) - best
-    assert eraser.model.loss(remain) - best < 0.06 * opened
+    assert live.model.loss(remain) - best < 0.06 * opened
     for unlearner in (AltEraser(scope="affected"), AltEraser(scope="all")):
         outcome = unlearner.forget(original, data, requested)
         assert outcome.converged
@@ -301,12 +302,12 @@ def test_when_all_users_are_alike_one_who_forgets_gets_a_dimension(build: Any, s
 
 
 def test_a_clean_up_keeps_to_the_budget(full: Interactions, original: Any) -> None:
-    eraser = Eraser(original, full, budget_seconds=1e-9, drift_limit=1e-12)
-    erased = eraser.forget(half_of(full, 3))
+    live = LiveModel(original, full, budget_seconds=1e-9, drift_limit=1e-12)
+    erased = live.forget(half_of(full, 3))
     assert not erased.cleaned_up
     assert not erased.converged
     assert erased.cost.rows_visited == 1
-    assert eraser.clean_up().loss_gap < 0.1 * erased.drift.loss_gap  # unless it is asked for
+    assert live.clean_up().loss_gap < 0.1 * erased.drift.loss_gap  # unless it is asked for
 
 
 def test_from_the_beginning_the_way_to_the_optimum_is_drift_if_it_is_to_count(
@@ -314,17 +315,17 @@ def test_from_the_beginning_the_way_to_the_optimum_is_drift_if_it_is_to_count(
 ) -> None:
     start = small_model(full, dim=4, objective=OBJECTIVE)
     short = fit(start, full, trainer=ALS(max_passes=4, tolerance=0.0, acceleration=None)).model
-    assert Eraser(short, full).drift().loss_gap == 0
+    assert LiveModel(short, full).drift().loss_gap == 0
     gap = short.loss(full) - lowest(short, full)
-    eraser = Eraser(short, full, training_gap=0.0)
+    live = LiveModel(short, full, training_gap=0.0)
     # Passes leave what rows can only do together; before any step it is told from the rows one by one.
-    assert gap / 20 < eraser.drift().loss_gap < gap
-    eraser.clean_up()
-    assert eraser.model.loss(full) - lowest(short, full) < 0.1 * gap
+    assert gap / 20 < live.drift().loss_gap < gap
+    live.clean_up()
+    assert live.model.loss(full) - lowest(short, full) < 0.1 * gap
 
 
 def test_nothing_forgotten_is_left_in_memory(small_model: Any) -> None:
-    """No array of a session holds the weights and times that only forgotten events had, nor who was touched."""
+    """No array of a live model holds the weights and times that only forgotten events had, nor who was touched."""
     matrix = np.random.default_rng(5).random((40, 30)) < 0.3
     matrix[7, 25:] = True
     users, items = np.nonzero(matrix)
@@ -338,21 +339,22 @@ def test_nothing_forgotten_is_left_in_memory(small_model: Any) -> None:
         pl.Series(times),
         merge="max",
     )
-    eraser = Eraser(fit(small_model(data, dim=3, objective=OBJECTIVE), data).model, data)
-    assert {3.140625, 987_654_321} <= held_by(eraser)
-    eraser.forget(Requests.of([{"user": "u07"}]))
-    assert not {3.140625, 987_654_321} & held_by(eraser)
-    for half in eraser._rows._halves.values():
-        assert not half.owners.any()
-        assert not half.new.any()
-        assert (half.slots == -1).all()
-        assert (half.place == -1).all()
+    live = LiveModel(fit(small_model(data, dim=3, objective=OBJECTIVE), data).model, data)
+    assert {3.140625, 987_654_321} <= held_by(live)
+    live.forget(Requests.of([{"user": "u07"}]))
+    assert not {3.140625, 987_654_321} & held_by(live)
+    for state in live._refiner.state.sides.values():
+        residuals = state.residuals
+        assert not residuals._owners.any()
+        assert not residuals._values.any()
+        assert (residuals._slots == -1).all()
+        assert (state._positions == -1).all()
 
 
-def held_by(eraser: Eraser[Any]) -> set[float]:
-    """Every number in every array that can be reached from a session."""
+def held_by(live: LiveModel[Any]) -> set[float]:
+    """Every number in every array that can be reached from a live model."""
     numbers: set[float] = set()
-    seen, todo = set(), [eraser]
+    seen, todo = set(), [live]
     while todo:
         each = todo.pop()
         if id(each) in seen or isinstance(each, type | ModuleType | FunctionType):

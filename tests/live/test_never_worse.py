@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from alteraser import ALS, AltEraser, Eraser, Interactions, JointNewton, Objective, Requests, fit
+from alteraser import ALS, AltEraser, Interactions, JointNewton, LiveModel, Objective, Requests, fit
 from alteraser.data.interactions import Side
 
 OBJECTIVES = {"plain": Objective(w0=0.3, l2=0.5, l2_scaling=0.0), "scaled": Objective(w0=0.3, l2=0.02)}
@@ -71,21 +71,21 @@ def test_no_scope_raises_the_loss(case: tuple[Any, float], full: Interactions, d
             outcome = scope.forget(original, full, Requests.of(requests(full)))
             remain = outcome.remain
             before, after = (loss_of(model, remain, dense_loss) for model in (original, outcome.model))
-            assert after <= before * (1 + rounding), (scope.scope, kind)
+            assert after <= before * (1 + rounding), (scope, kind)
 
 
-def test_no_request_of_a_session_raises_the_loss(
+def test_no_request_of_a_live_model_raises_the_loss(
     case: tuple[Any, float], full: Interactions, dense_loss: Any
 ) -> None:
     """Through clean-ups, too, which a low limit brings."""
     model, rounding = case
-    eraser = Eraser(model, full, drift_limit=1e-5)
+    live = LiveModel(model, full, drift_limit=1e-5)
     kinds = [KINDS["account"](full), KINDS["item"](full), KINDS["pair"](full)]
     requests = [*kinds, *([half_of(full, user)] for user in range(15, 62)), [{"item": "i8"}, {"user": "u60"}]]
     cleaned = 0
     for request in requests:
-        cleaned += eraser.forget(Requests.of(request), missing="ignore").cleaned_up
-        now, remain = eraser.model, eraser.remain
+        cleaned += live.forget(Requests.of(request), missing="ignore").cleaned_up
+        now, remain = live.model, live.remain
         before, after = (loss_of(each, remain, dense_loss) for each in (model, now))
         assert after <= before * (1 + rounding)
         model = now
@@ -107,11 +107,11 @@ def test_converged_means_that_the_tolerance_is_met(
     for kind, requests in KINDS.items():
         requested = Requests.of(requests(full))
         outcome = AltEraser(scope="affected").forget(original, full, requested)
-        eraser = Eraser(original, full)
-        erased = eraser.forget(requested)
+        live = LiveModel(original, full)
+        erased = live.forget(requested)
         assert outcome.converged
         assert erased.converged
-        for model, tolerance in ((outcome.model, 0.012), (eraser.model, 0.3)):
+        for model, tolerance in ((outcome.model, 0.012), (live.model, 0.3)):
             best = fit(in_precision(torch.float64, model), outcome.remain, trainer=exact).model
             opened, left = (
                 loss_of(each, outcome.remain, dense_loss) - loss_of(best, outcome.remain, dense_loss)
