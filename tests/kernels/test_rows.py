@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from alteraser.kernels.rows import CHUNK, solve_rows
+from alteraser.kernels.sparse import FixedFactors, RowWeights, SparseRows
 
 N_COLUMNS = 700
 # No entry, one, around a multiple of four, around one chunk and several, nearly all columns, all of them.
@@ -35,14 +36,10 @@ class Ridge:
         gram = (self.fixed * self.missing_column[:, None]).T @ self.fixed
         return solve_rows(
             rows,
-            self.starts,
-            self.columns,
-            self.weights,
-            fixed=self.fixed.astype(dtype),
+            SparseRows.from_csr(self.starts, self.columns, self.weights),
+            fixed=FixedFactors(self.fixed.astype(dtype), self.missing_column.astype(dtype)),
             gram=gram.astype(dtype),
-            missing_row=self.missing_row.astype(dtype),
-            missing_column=self.missing_column.astype(dtype),
-            ridge=self.ridge.astype(dtype),
+            weights=RowWeights(self.missing_row.astype(dtype), self.ridge.astype(dtype)),
         )
 
     def answer(self, row: int) -> NDArray[np.float64]:

@@ -27,7 +27,8 @@ from alteraser.errors import SettingError
 from alteraser.kernels.entries import add_residuals
 from alteraser.kernels.jit import n_threads, threads_for
 from alteraser.kernels.ripples import count_absent, drop_entries, estimate_decrements, spread_changes
-from alteraser.kernels.rows import factorise_rows, longest_first, substitute_rows
+from alteraser.kernels.rows import factorise_rows, substitute_rows
+from alteraser.kernels.sparse import FixedFactors, RowWeights, SparseRows, longest_first
 from alteraser.kernels.tiles import TILE_ROWS, padded
 from alteraser.models.bilinear import Bilinear
 from alteraser.models.dimensions import Opening, Pairs, empty_directions
@@ -112,11 +113,8 @@ class _Goal(NamedTuple):
 class _Entries(NamedTuple):
     """The entries of some rows, and the rows of the other side that their columns are."""
 
-    starts: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    weights: NDArray[np.float32]
-    fixed: Floats
-    missing: Floats
+    rows: SparseRows
+    fixed: FixedFactors
 
 
 class AffectedRows(Generic[Quadratic]):
@@ -555,27 +553,23 @@ class AffectedRows(Generic[Quadratic]):
         if len(columns) < len(seen):  # a few rows do not wait for a look at everybody's neighbours
             seen, missing = seen[columns], missing[columns]
             columns = np.arange(len(columns), dtype=np.int32)
-        return _Entries(starts, columns, half.weights[entries], self._h * seen, missing)
+        given = SparseRows.from_csr(starts, columns, half.weights[entries])
+        return _Entries(given, FixedFactors(self._h * seen, missing))
 
     def _solve(self, side: Side, rows: NDArray[np.int64], sides: Floats) -> NDArray[np.bool_]:
         """Each of `sides` becomes the inverse of half the row's Hessian times it; false where that fails."""
         half, other, d = self._halves[side], self._halves[side.other], len(self._h)
         entries = self._entries_of(side, rows)
         factors, solved = np.empty((len(rows), padded(d) ** 2), sides.dtype), np.empty(len(rows), np.bool_)
-        with threads_for(2 * len(entries.columns) * d * d + len(rows) * d**3 / 3):
+        with threads_for(2 * len(entries.rows.columns) * d * d + len(rows) * d**3 / 3):
             factorise_rows(
-                longest_first(np.arange(len(rows)), entries.starts),
-                entries.starts,
-                entries.columns,
-                entries.weights,
+                longest_first(np.arange(len(rows)), entries.rows),
+                entries.rows,
                 entries.fixed,
                 other.gram.astype(sides.dtype),
-                half.missing[rows],
-                entries.missing,
-                half.l2[rows],
+                RowWeights(half.missing[rows], half.l2[rows]),
                 factors,
                 solved,
-                n_threads(),
             )
             substitute_rows(factors, sides)
         return solved
@@ -585,10 +579,9 @@ class AffectedRows(Generic[Quadratic]):
         half, other = self._halves[side], self._halves[side.other]
         entries, own, missing = self._entries_of(side, rows), half.table[rows], half.missing[rows]
         residual: Floats = -missing[:, None] * times(own, other.gram) - half.l2[rows, None] * own
-        with threads_for(4 * len(entries.columns) * len(self._h)):
-            order = longest_first(np.arange(len(rows)), entries.starts)
-            given = (entries.starts, entries.columns, entries.weights, own, entries.fixed, missing)
-            add_residuals(order, *given, entries.missing, residual, n_threads())
+        with threads_for(4 * len(entries.rows.columns) * len(self._h)):
+            schedule = longest_first(np.arange(len(rows)), entries.rows)
+            add_residuals(schedule, entries.rows, own, entries.fixed, missing, residual)
         return residual
 
     def _charge(self, chosen: Chosen, rise: float, *, most: float) -> bool:
