@@ -22,8 +22,10 @@ from alteraser.kernels.sparse import FixedFactors, RowWeights, Schedule, SparseR
 from alteraser.kernels.tiles import padded
 from alteraser.optim.problem import Expansion, RowProblem
 
-EXPECTED_PRODUCTS = 4  # until conjugate gradients end, about
-BLOCK_ROWS = 2**15  # of a table, copied at a time
+# Hessian products until conjugate gradients end. At the tolerance of `cg_newton`, nine in ten rows of MovieLens-1M
+# (d = 64) take at most 3; one more is counted, since the exact solution is the safer of the two.
+EXPECTED_PRODUCTS = 4
+BLOCK_ROWS = 2**15  # of a table, copied at a time: 16 MiB where d = 64, in double precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,17 +219,15 @@ class RidgeRows(RowProblem):
 
     @cached_property
     def _columns(self) -> Tensor:
-        counts = np.diff(self._first)
-        shift = np.repeat(self.side.data.starts[self.rows] - self._first[:-1], counts)
-        return torch.from_numpy(self.side.data.columns[np.arange(self._first[-1]) + shift]).long()
+        data = self.side.data
+        return torch.from_numpy(data.columns[data.entries_of(self.rows)]).long()
 
     @cached_property
     def _entries(self) -> tuple[Tensor, Tensor, Tensor]:
         """Of each entry of the block: its weight w, its excess weight w − m_r m_c, its row in the block."""
         side, counts = self.side, np.diff(self._first)
         owner = torch.from_numpy(np.repeat(np.arange(len(self.rows)), counts))
-        place = np.arange(self._first[-1]) + np.repeat(side.data.starts[self.rows] - self._first[:-1], counts)
-        weights = torch.from_numpy(side.data.weights[place]).to(side.fixed.dtype)
+        weights = torch.from_numpy(side.data.weights[side.data.entries_of(self.rows)]).to(side.fixed.dtype)
         missing = side.missing_row[torch.from_numpy(self.rows)][owner] * side.missing_column[self._columns]
         return weights, weights - missing, owner
 
