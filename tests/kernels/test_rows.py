@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from alteraser.kernels.rows import CHUNK, solve_rows
+from alteraser.kernels.entries import add_residuals
+from alteraser.kernels.rows import CHUNK, factorise_rows, solve_rows, substitute_rows
+from alteraser.kernels.sparse import FixedFactors, RowWeights, SparseRows, longest_first
+from alteraser.kernels.tiles import padded
 
 N_COLUMNS = 700
 # No entry, one, around a multiple of four, around one chunk and several, nearly all columns, all of them.
@@ -32,18 +35,22 @@ class Ridge:
         self.ridge = rng.uniform(0.5, 2, len(COUNTS))
 
     def solve(self, rows: NDArray[np.int64], dtype: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        entries = SparseRows.from_csr(self.starts, self.columns, self.weights)
+        fixed, gram, weights = self.given(dtype)
+        return solve_rows(rows, entries, fixed=fixed, gram=gram, weights=weights)
+
+    def given(self, dtype: Any) -> tuple[FixedFactors, NDArray[Any], RowWeights]:
         gram = (self.fixed * self.missing_column[:, None]).T @ self.fixed
-        return solve_rows(
-            rows,
-            self.starts,
-            self.columns,
-            self.weights,
-            fixed=self.fixed.astype(dtype),
-            gram=gram.astype(dtype),
-            missing_row=self.missing_row.astype(dtype),
-            missing_column=self.missing_column.astype(dtype),
-            ridge=self.ridge.astype(dtype),
-        )
+        fixed = FixedFactors(self.fixed.astype(dtype), self.missing_column.astype(dtype))
+        weights = RowWeights(self.missing_row.astype(dtype), self.ridge.astype(dtype))
+        return fixed, gram.astype(dtype), weights
+
+    def spaced(self) -> SparseRows:
+        """The same rows with room behind each of them, which nobody may read."""
+        room = np.repeat(self.starts[1:], 3)
+        starts = self.starts[:-1] + 3 * np.arange(len(COUNTS))
+        columns, weights = np.insert(self.columns, room, -1), np.insert(self.weights, room, np.nan)
+        return SparseRows(starts, starts + COUNTS, columns, weights)
 
     def answer(self, row: int) -> NDArray[np.float64]:
         """With a confidence for every column, as if nothing were sparse."""
@@ -105,3 +112,35 @@ def test_a_nan_in_the_table_is_reported_not_hidden() -> None:
     ridge.fixed[ridge.columns[ridge.starts[4]]] = np.nan
     _, solved = ridge.solve(np.array([4]), np.float64)
     assert not solved.any()
+
+
+def test_room_behind_a_row_is_not_read() -> None:
+    ridge, rows = Ridge(61), np.arange(len(COUNTS))
+    fixed, gram, weights = ridge.given(np.float32)
+    vectors, solved = solve_rows(rows, ridge.spaced(), fixed=fixed, gram=gram, weights=weights)
+    assert solved.all()
+    np.testing.assert_array_equal(vectors, ridge.solve(rows, np.float32)[0])
+
+
+def test_answers_stand_in_the_order_of_the_chosen_rows() -> None:
+    """The factors of some rows solve their normal equations, and their residuals vanish at the minimum."""
+    ridge, chosen = Ridge(8), np.array([9, 3, 0, 10])
+    rows, (fixed, gram, weights) = ridge.spaced(), ridge.given(np.float64)
+    schedule = longest_first(chosen, rows)
+    assert schedule.rows.tolist() == [10, 9, 3, 0]
+
+    factors, solved = np.empty((len(chosen), padded(8) ** 2)), np.zeros(len(chosen), np.bool_)
+    factorise_rows(schedule, rows, fixed, gram, weights, factors, solved)
+    assert solved.all()
+    table, residuals = np.full((len(COUNTS), 8), np.nan), np.zeros((len(chosen), 8))
+    table[chosen] = 0
+    add_residuals(schedule, rows, table, fixed, weights.missing, residuals)  # Σ w x, the right-hand side
+    substitute_rows(factors, residuals)
+    answers = np.array([ridge.answer(row) for row in chosen])
+    np.testing.assert_allclose(residuals, answers, rtol=1e-8, atol=1e-12)
+
+    table[chosen] = answers
+    residuals = -weights.missing[chosen, None] * (answers @ gram) - weights.ridge[chosen, None] * answers
+    scale = np.abs(residuals).max()
+    add_residuals(schedule, rows, table, fixed, weights.missing, residuals)
+    assert np.abs(residuals).max() < 1e-12 * scale * len(ridge.columns)

@@ -1,207 +1,154 @@
-"""Ridge problems over compressed rows, solved without storing more than one matrix per thread.
+"""Exact solutions of the ridge problems of sparse rows, with one matrix per thread in memory.
 
-Row r, whose entries point at rows x_c of a fixed table, minimises over its vector y
+The problem of row r (its terms are explained in `sparse.py`) has its minimum at A⁻¹ Σ_c w_c x_c, with
 
-    Σ_c w_c (1 − y·x_c)²  +  m_r Σ_{c not in r} m_c (y·x_c)²  +  ridge_r ‖y‖²
+    A = m_r·gram + Σ_c (w_c − m_r m_c) x_c x_cᵀ + λ_r·I,    gram = Σ_c m_c x_c x_cᵀ over all columns.
 
-where m_r and m_c are the weights of a missing entry and `gram` = Σ_c m_c x_c x_cᵀ over all c.
-The minimum is A⁻¹ Σ_c w_c x_c with A = m_r·gram + Σ_c (w_c − m_r m_c) x_c x_cᵀ + ridge_r·I, and A − ridge_r·I is
-positive semi-definite whatever the sign of w_c − m_r m_c, because the gram holds what is taken away.
+The sum in A runs over the row's entries; w_c − m_r m_c is the excess weight of an entry over a missing one. It may be
+negative: A − λ_r·I is positive semi-definite all the same, since the Gram matrix holds whatever is taken away.
 
-Matrices are flat, upper triangle by rows, each row padded to whole tiles with zeros; what lies below the diagonal is
-not read. Indices into them are unsigned: a signed index would be checked for wrap-around, and the loop would not
-vectorise.
+A matrix is a flat array of its upper triangle by rows, each row padded with zeros to whole tiles; what lies below the
+diagonal is not read. Indices into it are unsigned: a signed index would be checked for wrap-around, and the loop would
+not vectorise.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from alteraser.kernels.jit import compiled, n_threads, threaded
+from alteraser.kernels.jit import compiled, threaded
+from alteraser.kernels.sparse import FixedFactors, RowWeights, Schedule, SparseRows, longest_first
 from alteraser.kernels.tiles import TILE_COLUMNS, TILE_ROWS, add_tile, padded, subtract_tile
 
-CHUNK = 32  # entries gathered at a time; with d = 64 in float32 they and the matrix fit the first-level cache
-PIVOTS = 8  # rows factorised before the rest of the matrix is brought up to date, a tile at a time
+# Entries gathered at a time. With d = 64 in float32 they take 16 KiB and the matrix as much: a first-level cache.
+CHUNK = 32
+# Rows factorised before the rest of the matrix is brought up to date. Of 4, 8, 16 and 32 the fastest for d from 32 to
+# 128 in both precisions, measured on an AMD EPYC; 4 and 16 are within a tenth of it at d = 64.
+PIVOTS = 8
 Floats = NDArray[Any]
 
 
+class Gathered(NamedTuple):
+    """Room for CHUNK entries of a row, their vectors one after another and padded to whole tiles."""
+
+    vectors: Floats  # x_c
+    weighted: Floats  # x_c times its excess weight
+
+
 def solve_rows(
-    rows: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    *,
-    fixed: Floats,
-    gram: Floats,
-    missing_row: Floats,
-    missing_column: Floats,
-    ridge: Floats,
+    chosen: NDArray[np.int64], rows: SparseRows, *, fixed: FixedFactors, gram: Floats, weights: RowWeights
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """The minimum of each of `rows` in their order, and whether its matrix could be factorised."""
-    vectors = np.empty((len(rows), fixed.shape[1]), dtype=fixed.dtype)
-    solved = np.empty(len(rows), dtype=np.bool_)
-    _solve_rows(
-        longest_first(rows, starts),
-        rows,
-        starts,
-        columns,
-        weights,
-        fixed,
-        gram,
-        missing_row,
-        missing_column,
-        ridge,
-        vectors,
-        solved,
-        n_threads(),
-    )
+    """Solves the chosen rows: the minimum of each, in their order, and whether its matrix could be factorised."""
+    vectors = np.empty((len(chosen), fixed.vectors.shape[1]), dtype=fixed.vectors.dtype)
+    solved = np.empty(len(chosen), dtype=np.bool_)
+    _solve_rows(longest_first(chosen, rows), rows, fixed, gram, weights, vectors, solved)
     return vectors, solved
-
-
-def longest_first(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places in `rows`, longest first: dealt out in turn, the threads end together."""
-    return np.argsort(starts[rows] - starts[rows + 1], kind="stable")
 
 
 @threaded
 def _solve_rows(
-    order: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    fixed: Floats,
+    schedule: Schedule,
+    rows: SparseRows,
+    fixed: FixedFactors,
     gram: Floats,
-    missing_row: Floats,
-    missing_column: Floats,
-    ridge: Floats,
+    weights: RowWeights,
     vectors: Floats,
     solved: NDArray[np.bool_],
-    n_workers: int,
 ) -> None:
-    d = fixed.shape[1]
-    for worker in prange(n_workers):
-        matrix = np.zeros(padded(d) ** 2, fixed.dtype)
-        side = np.empty(d, fixed.dtype)
-        gathered, scaled = np.zeros(CHUNK * padded(d), fixed.dtype), np.zeros(CHUNK * padded(d), fixed.dtype)
-        for turn in range(worker, len(order), n_workers):
-            place = order[turn]
-            row = rows[place]
-            first, last = starts[row], starts[row + 1]
-            _assemble(
-                columns[first:last],
-                weights[first:last],
-                fixed,
-                gram,
-                missing_row[row],
-                missing_column,
-                ridge[row],
-                gathered,
-                scaled,
-                matrix,
-                side,
-            )
+    d = fixed.vectors.shape[1]
+    kind = fixed.vectors.dtype
+    for worker in prange(schedule.n_workers):
+        matrix = np.zeros(padded(d) ** 2, kind)
+        rhs = np.empty(d, kind)
+        gathered = Gathered(np.zeros(CHUNK * padded(d), kind), np.zeros(CHUNK * padded(d), kind))
+        for turn in range(worker, len(schedule.rows), schedule.n_workers):
+            place = schedule.places[turn]
+            _assemble(schedule.rows[turn], rows, fixed, gram, weights, gathered, matrix, rhs)
             solved[place] = _factorise(matrix, d)
-            _substitute(matrix, side, d)
+            _substitute(matrix, rhs, d)
             for j in range(d):
-                vectors[place, j] = side[j]
+                vectors[place, j] = rhs[j]
 
 
 @threaded
 def factorise_rows(
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    fixed: Floats,
+    schedule: Schedule,
+    rows: SparseRows,
+    fixed: FixedFactors,
     gram: Floats,
-    missing_row: Floats,
-    missing_column: Floats,
-    ridge: Floats,
+    weights: RowWeights,
     factors: Floats,
     solved: NDArray[np.bool_],
-    n_workers: int,
 ) -> None:
-    """The factor of A of every row, and whether there is one."""
-    d = fixed.shape[1]
-    for worker in prange(n_workers):
-        side = np.empty(d, fixed.dtype)
-        gathered, scaled = np.zeros(CHUNK * padded(d), fixed.dtype), np.zeros(CHUNK * padded(d), fixed.dtype)
-        for turn in range(worker, len(order), n_workers):
-            row = order[turn]
-            first, last = starts[row], starts[row + 1]
-            _assemble(
-                columns[first:last],
-                weights[first:last],
-                fixed,
-                gram,
-                missing_row[row],
-                missing_column,
-                ridge[row],
-                gathered,
-                scaled,
-                factors[row],
-                side,
-            )
-            solved[row] = _factorise(factors[row], d)
+    """Writes the Cholesky factor of A of each scheduled row to its place, and whether there is one."""
+    d = fixed.vectors.shape[1]
+    kind = fixed.vectors.dtype
+    for worker in prange(schedule.n_workers):
+        rhs = np.empty(d, kind)
+        gathered = Gathered(np.zeros(CHUNK * padded(d), kind), np.zeros(CHUNK * padded(d), kind))
+        for turn in range(worker, len(schedule.rows), schedule.n_workers):
+            place = schedule.places[turn]
+            _assemble(schedule.rows[turn], rows, fixed, gram, weights, gathered, factors[place], rhs)
+            solved[place] = _factorise(factors[place], d)
 
 
 @threaded
-def substitute_rows(factors: Floats, sides: Floats) -> None:
-    """sides[r] becomes A⁻¹ sides[r] for every row, from the factors of `factorise_rows`."""
-    for row in prange(len(sides)):
-        _substitute(factors[row], sides[row], sides.shape[1])
+def substitute_rows(factors: Floats, rhs: Floats) -> None:
+    """Replaces each right-hand side rhs[i] by A⁻¹ rhs[i], with the factors of `factorise_rows`."""
+    for i in prange(len(rhs)):
+        _substitute(factors[i], rhs[i], rhs.shape[1])
 
 
 @compiled
 def _assemble(
-    columns: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    fixed: Floats,
+    row: int,
+    rows: SparseRows,
+    fixed: FixedFactors,
     gram: Floats,
-    missing: Any,
-    missing_column: Floats,
-    ridge: Any,
-    gathered: Floats,
-    scaled: Floats,
+    weights: RowWeights,
+    gathered: Gathered,
     matrix: Floats,
-    side: Floats,
+    rhs: Floats,
 ) -> None:
-    """`matrix` becomes A of a row with these entries, `side` its Σ_c w_c x_c."""
-    d = fixed.shape[1]
+    """Writes A of a row to `matrix` and its Σ_c w_c x_c to `rhs`."""
+    d = fixed.vectors.shape[1]
     stride = padded(d)
+    missing = weights.missing[row]
     for i in range(d):
-        side[i] = 0
+        rhs[i] = 0
         upper = np.uintp(i * stride)
         for j in range(np.uintp(i - i % TILE_COLUMNS), np.uintp(d)):
             matrix[upper + j] = missing * gram[i, j]
         for j in range(np.uintp(d), np.uintp(stride)):
             matrix[upper + j] = 0
-        matrix[upper + np.uintp(i)] += ridge
-    for begin in range(0, len(columns), CHUNK):
-        n = min(CHUNK, len(columns) - begin)
+        matrix[upper + np.uintp(i)] += weights.ridge[row]
+    for begin in range(rows.starts[row], rows.stops[row], CHUNK):
+        n = min(CHUNK, rows.stops[row] - begin)
         for k in range(n):
-            column = columns[begin + k]
-            weight = fixed.dtype.type(weights[begin + k])
-            lift = weight - missing * missing_column[column]
+            column = rows.columns[begin + k]
+            weight = fixed.vectors.dtype.type(rows.weights[begin + k])
+            excess = weight - missing * fixed.missing[column]
             start = np.uintp(k * stride)
             for j in range(np.uintp(0), np.uintp(d)):
-                x = fixed[column, j]
-                gathered[start + j] = x
-                scaled[start + j] = lift * x
-                side[j] += weight * x
+                x = fixed.vectors[column, j]
+                gathered.vectors[start + j] = x
+                gathered.weighted[start + j] = excess * x
+                rhs[j] += weight * x
         for i in range(0, d, TILE_ROWS):
             for j in range(i - i % TILE_COLUMNS, d, TILE_COLUMNS):
-                add_tile(matrix, i * stride + j, scaled, i, gathered, j, stride, n)
+                add_tile(matrix, i * stride + j, gathered.weighted, i, gathered.vectors, j, stride, n)
 
 
 @compiled
 def _factorise(matrix: Floats, d: int) -> bool:
-    """The upper triangle becomes U with UᵀU = matrix, some pivots at a time; false if a pivot is not positive."""
+    """Overwrites the upper triangle with U, where UᵀU is the matrix; false if a pivot is not positive.
+
+    Pivots are taken a few at a time: first their own rows, then the rest of the matrix, tile by tile.
+    """
     stride = padded(d)
     for k in range(0, d, PIVOTS):
         end = min(k + PIVOTS, d)
@@ -227,18 +174,18 @@ def _factorise(matrix: Floats, d: int) -> bool:
 
 
 @compiled
-def _substitute(matrix: Floats, side: Floats, d: int) -> None:
-    """`side` becomes the solution of UᵀU y = side."""
+def _substitute(factor: Floats, rhs: Floats, d: int) -> None:
+    """Replaces `rhs` by the solution y of UᵀU y = rhs."""
     stride = padded(d)
     for i in range(d):
         row = np.uintp(i * stride)
-        value = side[i] / matrix[row + np.uintp(i)]
-        side[i] = value
+        value = rhs[i] / factor[row + np.uintp(i)]
+        rhs[i] = value
         for j in range(np.uintp(i + 1), np.uintp(d)):
-            side[j] -= value * matrix[row + j]
+            rhs[j] -= value * factor[row + j]
     for i in range(d - 1, -1, -1):
         row = np.uintp(i * stride)
-        value = side[i]
+        value = rhs[i]
         for j in range(np.uintp(i + 1), np.uintp(d)):
-            value -= matrix[row + j] * side[j]
-        side[i] = value / matrix[row + np.uintp(i)]
+            value -= factor[row + j] * rhs[j]
+        rhs[i] = value / factor[row + np.uintp(i)]

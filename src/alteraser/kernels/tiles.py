@@ -1,6 +1,6 @@
-"""The innermost step of all dense arithmetic: a tile of a matrix, held in vector registers, gains outer products.
+"""The innermost step of all dense arithmetic: adds outer products to a tile of a matrix, held in vector registers.
 
-Written in LLVM's own language because no loop in Python makes the compiler keep a tile in registers.
+Written as LLVM instructions, because no loop in Python makes the compiler keep a tile in registers.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from numba.extending import intrinsic
 from alteraser.kernels.jit import compiled
 
 cgutils: Any = untyped_cgutils
+# AVX2 has 16 vector registers of 32 bytes: a block of 4 rows by 2 vectors takes 8 of them, and what it gains 3 more.
+# A tile is one such block in float32 and two in float64, so that both pad their rows alike.
 TILE_ROWS = 4
 TILE_COLUMNS = 16
+_BLOCK_VECTORS = 2
 _VECTOR_BYTES = 32
-_LINE_BYTES = 64
+_LINE_BYTES = 64  # what a processor loads at once, on x86 and most ARM
 
 
 @compiled
 def padded(dim: int) -> int:
-    """`dim` rounded up to whole tiles: how far apart the rows of a matrix stand."""
+    """Rounds a number of columns up to whole tiles: the stride between the rows of a matrix."""
     return -(-dim // TILE_COLUMNS) * TILE_COLUMNS
 
 
@@ -48,11 +51,12 @@ def _tile_kernel(*, subtract: bool) -> Any:
 
 
 def _emit(context: Any, builder: Any, signature: Any, arguments: Any, *, subtract: bool) -> Any:
-    """tile[r, c] ±= Σ_k left[k, r]·right[k, c] for a tile of a matrix whose rows are `stride` apart, as are all k."""
+    """Writes the instructions of tile[r, c] ±= Σ_k left[k, r]·right[k, c], k < n.
+
+    All three lie in flat arrays from `tile_at`, `left_at` and `right_at` on, their rows `stride` apart.
+    """
     element = context.get_value_type(signature.args[0].dtype)
-    align = context.get_abi_sizeof(
-        element
-    )  # tables start where they happen to: only as aligned as one number
+    align = context.get_abi_sizeof(element)  # a tile may begin anywhere: only single numbers are aligned
     lanes = _VECTOR_BYTES // align
     vector, index = ir.VectorType(element, lanes), ir.IntType(64)
     multiply_add = cgutils.get_or_insert_function(
@@ -74,7 +78,7 @@ def _emit(context: Any, builder: Any, signature: Any, arguments: Any, *, subtrac
 
     tile, left, right = array(0), array(2), array(4)
     tile_at, left_at, right_at, stride, n = whole(1), whole(3), whole(5), whole(6), whole(7)
-    width = 2  # vectors: with more, the tile and what it gains would not fit the registers
+    width = _BLOCK_VECTORS
     for block in range(0, TILE_COLUMNS, width * lanes):
         places = [
             [
@@ -106,7 +110,7 @@ def _emit(context: Any, builder: Any, signature: Any, arguments: Any, *, subtrac
 
 
 def _spread(builder: Any, number: Any, vector: Any) -> Any:
-    """A vector with the number in all its places."""
+    """Makes a vector with the number in all its lanes."""
     lanes = ir.IntType(32)
     single = builder.insert_element(ir.Constant(vector, ir.Undefined), number, lanes(0))
     mask = ir.Constant(ir.VectorType(lanes, vector.count), [0] * vector.count)
@@ -118,7 +122,7 @@ subtract_tile = _tile_kernel(subtract=True)
 
 
 def _typed_fetch(context: Any, table: Any, row: Any) -> tuple[Any, Callable[..., Any]]:
-    """Asks for a row of a table that will be wanted soon: where rows lie far apart, most of the time is waiting."""
+    """Prefetches a row of a table: where the rows to read lie far apart, most of the time is spent waiting."""
     del context
     return types.void(table, row), _emit_fetch
 
@@ -135,7 +139,7 @@ def _emit_fetch(context: Any, builder: Any, signature: Any, arguments: Any) -> A
     lines = builder.sdiv(builder.add(length, index(_LINE_BYTES - 1)), index(_LINE_BYTES))
     with cgutils.for_range(builder, lines, intp=index) as loop:
         line = builder.gep(first, [builder.mul(loop.index, index(_LINE_BYTES))])
-        builder.call(fetch, [line, number(0), number(3), number(1)])  # to read, and to keep, data
+        builder.call(fetch, [line, number(0), number(3), number(1)])  # to read; to keep in all caches; data
     return context.get_dummy_value()
 
 

@@ -16,9 +16,10 @@ from torch import Tensor
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, ModelError, SettingError
 from alteraser.kernels.entries import batch_gradients, row_losses
+from alteraser.kernels.sparse import FixedFactors
 from alteraser.models.dimensions import Direction, Opening, Pairs, empty_directions
 from alteraser.models.objective import Objective, Weights
-from alteraser.models.ridge import BLOCK_ROWS, RidgeSide, blocks, weighted_gram
+from alteraser.models.ridge import BLOCK_ROWS, RidgeSide, blocks, sparse_rows, weighted_gram
 
 INITIAL_SCALE = 0.1
 
@@ -58,7 +59,7 @@ class Bilinear(ABC):
 
     @abstractmethod
     def _weighed(self, table: Tensor) -> Tensor:
-        """h ⊙ each row: the table as the other side sees it."""
+        """Scales the factors of a table: h ⊙ each row."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Tensor]: ...
@@ -110,8 +111,8 @@ class Bilinear(ABC):
         return self.users[torch.from_numpy(users)] @ self._weighed(self.items).T
 
     def pair_scores(self, users: NDArray[np.signedinteger], items: NDArray[np.signedinteger]) -> Tensor:
-        seen = self._weighed(self.items)[torch.tensor(items)]
-        return (self.users[torch.tensor(users)] * seen).sum(1)
+        scaled = self._weighed(self.items)[torch.tensor(items)]
+        return (self.users[torch.tensor(users)] * scaled).sum(1)
 
     def item_similarities(self, item: int) -> Tensor:
         """The cosine between an item's vector and that of every item; 0 where one of them is zero."""
@@ -144,20 +145,16 @@ class Bilinear(ABC):
     def loss(self, data: Interactions) -> float:
         self.check_belongs(data)
         weights = self.weigh(data)
-        by_user = data.by(Side.USERS)
-        seen = self._weighed(self.items)
+        scaled = self._weighed(self.items)
         positives = row_losses(
-            by_user.starts,
-            by_user.columns,
-            by_user.weights,
+            sparse_rows(data.by(Side.USERS)),
             self.users.contiguous().numpy(),
-            seen.contiguous().numpy(),
+            FixedFactors(scaled.contiguous().numpy(), weights.missing[Side.ITEMS]),
             weights.missing[Side.USERS],
-            weights.missing[Side.ITEMS],
         ).sum()
         grams = [
             weighted_gram(table, torch.from_numpy(weights.missing[side]), torch.float64)
-            for side, table in zip(self.sides, (self.users, seen), strict=True)
+            for side, table in zip(self.sides, (self.users, scaled), strict=True)
         ]
         return float(positives) + float((grams[0] * grams[1]).sum()) + self._penalty(weights)
 
@@ -177,24 +174,20 @@ class Bilinear(ABC):
         self, users: NDArray[np.int64], data: Interactions, weights: Weights
     ) -> tuple[float, dict[str, Tensor]]:
         """As in `Factored`: a batch carries its users' penalties and its share, by number, of the items'."""
-        by_user = data.by(Side.USERS)
-        seen = self._weighed(self.items).contiguous()
+        scaled = self._weighed(self.items).contiguous()
         missing = {key: torch.from_numpy(value).to(self.dtype) for key, value in weights.missing.items()}
         l2 = {key: torch.from_numpy(value).to(self.dtype) for key, value in weights.l2.items()}
-        loss, own_slopes, seen_slopes = batch_gradients(
+        loss, own_slopes, scaled_slopes = batch_gradients(
             users,
-            by_user.starts,
-            by_user.columns,
-            by_user.weights,
-            self.users.numpy(),
-            seen.numpy(),
+            sparse_rows(data.by(Side.USERS)),
+            self.users.contiguous().numpy(),
+            FixedFactors(scaled.numpy(), missing[Side.ITEMS].numpy()),
             missing[Side.USERS].numpy(),
-            missing[Side.ITEMS].numpy(),
         )
         rows = torch.from_numpy(users)
         own, share = self.users[rows], len(users) / self.n_users
         # Missing entries: Σ_u m_u p_uᵀ G p_u with G = Σ_v b_v x_v x_vᵀ, the same as Σ_v b_v x_vᵀ S x_v.
-        gram = (seen * missing[Side.ITEMS][:, None]).T @ seen
+        gram = (scaled * missing[Side.ITEMS][:, None]).T @ scaled
         weighed = own * missing[Side.USERS][rows][:, None]
         spread = weighed.T @ own
         own_penalty, item_penalty = (
@@ -204,9 +197,11 @@ class Bilinear(ABC):
         loss += float((gram * spread).sum() + (own_penalty * own).sum() + (item_penalty * self.items).sum())
         table = torch.zeros_like(self.users)
         table[rows] = torch.from_numpy(own_slopes) + 2 * (weighed @ gram + own_penalty)
-        of_seen = torch.from_numpy(seen_slopes).addmm_(seen * missing[Side.ITEMS][:, None], spread, alpha=2)
-        gradients = {Side.USERS.value: table, Side.ITEMS.value: self._weighed(of_seen) + 2 * item_penalty}
-        return loss, gradients | self._shared_gradients((of_seen * self.items).sum(0))
+        of_scaled = torch.from_numpy(scaled_slopes).addmm_(
+            scaled * missing[Side.ITEMS][:, None], spread, alpha=2
+        )
+        gradients = {Side.USERS.value: table, Side.ITEMS.value: self._weighed(of_scaled) + 2 * item_penalty}
+        return loss, gradients | self._shared_gradients((of_scaled * self.items).sum(0))
 
     def _shared_gradients(self, of_h: Tensor) -> dict[str, Tensor]:
         """The gradients of parameters that belong to no row, from that in h."""
@@ -218,10 +213,10 @@ class Bilinear(ABC):
 
         An exact pass leaves zeros in the others.
         """
-        seen = self._weighed(self.items).abs().amax(0)
-        given = seen * self.users.abs().amax(0)
+        scaled = self._weighed(self.items).abs().amax(0)
+        given = scaled * self.users.abs().amax(0)
         eps = torch.finfo(self.dtype).eps
-        lost = (seen <= eps * seen.max()) & (given <= eps * given.max())
+        lost = (scaled <= eps * scaled.max()) & (given <= eps * given.max())
         if lost.all() or not given.isfinite().all():
             lost = torch.zeros_like(lost)
         return (~lost).nonzero().flatten()
@@ -281,12 +276,12 @@ class Bilinear(ABC):
 
     def _opener(self, data: Interactions) -> Callable[[int, Tensor, Direction], Opening | None]:
         """What a user with this vector and the items would be in an empty direction, by `data`."""
-        by_user, weights, seen = data.by(Side.USERS), self.weigh(data), self._weighed(self.items).double()
+        by_user, weights, scaled = data.by(Side.USERS), self.weigh(data), self._weighed(self.items).double()
 
         def opening(user: int, vector: Tensor, direction: Direction) -> Opening | None:
             mine = slice(by_user.starts[user], by_user.starts[user + 1])
             missing = weights.missing[Side.USERS][user] * weights.missing[Side.ITEMS]
-            pairs = Pairs.of((seen @ vector).numpy(), missing, by_user.columns[mine], by_user.weights[mine])
+            pairs = Pairs.of((scaled @ vector).numpy(), missing, by_user.columns[mine], by_user.weights[mine])
             return pairs.opening(
                 direction, user_l2=weights.l2[Side.USERS][user], item_l2=weights.l2[Side.ITEMS]
             )

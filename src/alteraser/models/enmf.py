@@ -110,8 +110,8 @@ class ENMF(Bilinear):
             user, item = torch.from_numpy(owner[part]), torch.from_numpy(by_user.columns[part]).long()
             weight = torch.from_numpy(by_user.weights[part]).to(users.dtype)
             product = users[user] * items[item]
-            lift = weight - missing[Side.USERS][user] * missing[Side.ITEMS][item]
-            matrix += (product * lift[:, None]).T @ product
+            excess = weight - missing[Side.USERS][user] * missing[Side.ITEMS][item]
+            matrix += (product * excess[:, None]).T @ product
             side += weight @ product
         return matrix, side
 
