@@ -19,6 +19,7 @@ from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
 from alteraser.live.erasure import Erasure
+from alteraser.live.model import LiveModel
 from alteraser.measure.agreement import rbo
 from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
@@ -27,7 +28,6 @@ from alteraser.optim.newton import ah_newton
 from alteraser.sweep.joint import JointNewton
 from alteraser.sweep.sweep import Model, Sweeper, repeat
 from alteraser.train.als import ALS
-from alteraser.unlearn.eraser import Eraser
 from studies.settings import TO_THE_OPTIMUM
 
 OBJECTIVE = Objective(w0=0.3, l2=0.01)
@@ -41,7 +41,7 @@ def measure(data_dir: str | None, *, n_users: int = 200, n_retrained: int = 10) 
     rng = np.random.default_rng(0)
     start = MF.sized_for(data, dim=64, objective=OBJECTIVE, rng=rng)
     original = TO_THE_OPTIMUM.train(start, data, rng=rng).model
-    Eraser(original, data).forget(half_of(data, 0, rng))  # compiles
+    LiveModel(original, data).forget(half_of(data, 0, rng))  # compiles
     users = rng.choice(np.flatnonzero(data.by(Side.USERS).counts >= 2), n_users, replace=False)
     requests = [
         _one(original, data, int(user), rng, retrained=number < n_retrained)
@@ -81,9 +81,9 @@ def half_of(data: Interactions, user: int, rng: np.random.Generator) -> Requests
 def _one(
     original: MF, data: Interactions, user: int, rng: np.random.Generator, *, retrained: bool
 ) -> dict[str, Any]:
-    eraser = Eraser(original, data)
-    erased = eraser.forget(half_of(data, user, rng))
-    remain, unlearned = eraser.remain, eraser.model
+    live = LiveModel(original, data)
+    erased = live.forget(half_of(data, user, rng))
+    remain, unlearned = live.remain, live.model
     reference = lowest(unlearned, remain)
     figures = _figures(erased, original, unlearned, reference, remain, user)
     if retrained:
@@ -122,12 +122,12 @@ def _in_turn(
     original: MF, data: Interactions, users: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[list[float], list[dict[str, float]]]:
     """The seconds of the same users' requests, one after another in one session, and between them of retrainings."""
-    eraser = Eraser(original, data)
-    eraser.forget(half_of(data, int(np.setdiff1d(np.arange(data.n_users), users)[0]), rng))
+    live = LiveModel(original, data)
+    live.forget(half_of(data, int(np.setdiff1d(np.arange(data.n_users), users)[0]), rng))
     seconds, retraining = [], []
     for some in np.array_split(users, N_TIMED):
         retraining.append(_retraining(original, data, int(some[0]), rng))
-        seconds += [eraser.forget(half_of(data, int(user), rng)).cost.seconds for user in some]
+        seconds += [live.forget(half_of(data, int(user), rng)).cost.seconds for user in some]
     return seconds, retraining
 
 
@@ -142,9 +142,9 @@ def _retraining(original: MF, data: Interactions, user: int, rng: np.random.Gene
 
     To that loss it goes by either acceleration; the quicker one counts.
     """
-    eraser = Eraser(original, data)
-    eraser.forget(half_of(data, user, rng))
-    remain, goal = eraser.remain, eraser.model.loss(eraser.remain)
+    live = LiveModel(original, data)
+    live.forget(half_of(data, user, rng))
+    remain, goal = live.remain, live.model.loss(live.remain)
     start = original.fresh(rng)
 
     def seconds(trainer: ALS) -> float:

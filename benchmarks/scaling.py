@@ -25,12 +25,12 @@ import torch
 
 from alteraser.data.files import read_interactions
 from alteraser.data.interactions import Interactions, Side, Vocabulary
+from alteraser.live.model import LiveModel
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.sweep import Rows, Sweeper
 from alteraser.train.als import ALS
-from alteraser.unlearn.eraser import Eraser
 from benchmarks.generated import generated
 from benchmarks.requests import half_of
 
@@ -156,13 +156,13 @@ class _Session:
         self.audience = float(np.median(total[nearest]))
         self.seconds: list[float] = []
         self._requests = [half_of(data, int(user), rng) for user in rng.permutation(able[nearest])]
-        self._eraser = Eraser(model, data, drift_limit=math.inf)
+        self._live = LiveModel(model, data, drift_limit=math.inf)
         self.answer(WARM)
         self.seconds.clear()
 
     def answer(self, n: int) -> None:
         for _ in range(n):
-            self.seconds.append(self._eraser.forget(self._requests.pop()).cost.seconds)
+            self.seconds.append(self._live.forget(self._requests.pop()).cost.seconds)
 
 
 def _peak() -> int:

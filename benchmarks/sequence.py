@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from alteraser.data.interactions import Side
+from alteraser.live.model import LiveModel
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
-from alteraser.unlearn.eraser import Eraser
 from benchmarks.generated import generated
 from benchmarks.requests import half_of
 
@@ -31,11 +31,11 @@ def measure(
     start = MF.sized_for(data, dim=64, objective=Objective(w0=0.1, l2=0.02), rng=rng)
     trained = ALS(max_passes=300, tolerance=1e-8).train(start, data, rng=rng).model
     loss = trained.loss(data)
-    eraser = Eraser(trained, data, drift_limit=DRIFT_LIMIT)
+    live = LiveModel(trained, data, drift_limit=DRIFT_LIMIT)
     users = rng.choice(np.flatnonzero(data.by(Side.USERS).counts >= 4), n_requests, replace=False)
     seconds, drift, cleaned, memory = [], [], 0, []
     for number, user in enumerate(users):
-        erased = eraser.forget(half_of(data, int(user), rng))
+        erased = live.forget(half_of(data, int(user), rng))
         seconds.append(erased.cost.seconds)
         drift.append(erased.drift.loss_gap / loss)
         cleaned += erased.cleaned_up

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
+from alteraser.live.model import LiveModel
 from alteraser.measure.agreement import rbo
 from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
@@ -24,7 +25,6 @@ from alteraser.train.adamw import AdamW
 from alteraser.train.als import ALS
 from alteraser.unlearn.alteraser import AltEraser
 from alteraser.unlearn.base import Unlearner
-from alteraser.unlearn.eraser import Eraser
 from alteraser.unlearn.retrain import Retrain, WarmStart
 from benchmarks.requests import lowest
 from benchmarks.rivals import OBJECTIVE, Implicit
@@ -108,9 +108,9 @@ def _ways(
         return run
 
     def session() -> tuple[float, MF]:
-        eraser = Eraser(original, data)
-        erased = eraser.forget(requested)
-        return erased.cost.seconds, eraser.model
+        live = LiveModel(original, data)
+        erased = live.forget(requested)
+        return erased.cost.seconds, live.model
 
     rng = np.random.default_rng(1)
     return {

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from alteraser.live.scopes import AllRows, ForgettingRows, Passes, Scope
 from alteraser.optim.solvers import SOLVERS
 from alteraser.sweep.accelerate import Anderson
-from alteraser.sweep.sweep import Acceleration
+from alteraser.sweep.joint import JointNewton
 from alteraser.train.als import ALS
 from alteraser.unlearn.alteraser import AltEraser
 from alteraser.unlearn.base import Unlearner
@@ -83,8 +84,8 @@ def _warm_start(settings: Settings, regime: Regime, randomness: Randomness, loss
     return WarmStart(randomness("warm-start"), settings.trainer(regime))
 
 
-def _erase(solver: str, **changes: object) -> Build:
-    return lambda *_: replace(AltEraser(solver=SOLVERS[solver]), **changes)  # type: ignore[arg-type]
+def _erase(scope: Scope) -> Build:
+    return lambda *_: AltEraser(scope)
 
 
 METHODS: dict[str, Method] = {
@@ -92,13 +93,13 @@ METHODS: dict[str, Method] = {
     RETRAIN_STAR: Method(_retrain_star),
     RETRAIN_ALS: Method(_retrain_als, ("paper",)),
     WARM_START: Method(_warm_start, ("paper",)),
-    ADAMW: Method(_erase("adamw"), ("paper",)),
-    HF_NEWTON: Method(_erase("hf-newton")),
-    AH_NEWTON: Method(_erase("ah-newton")),
-    AH_NO_GAP: Method(_erase("ah-newton", training_gap=0.0), ("paper",)),
-    AH_ANDERSON: Method(_erase("ah-newton", acceleration=Anderson()), ("converged",)),
-    AH_PLAIN: Method(_erase("ah-newton", acceleration=None)),
-    AH_FORGETTING: Method(_erase("ah-newton", max_passes=0)),
+    ADAMW: Method(_erase(Passes(SOLVERS["adamw"])), ("paper",)),
+    HF_NEWTON: Method(_erase(Passes(SOLVERS["hf-newton"]))),
+    AH_NEWTON: Method(_erase(AllRows())),
+    AH_NO_GAP: Method(_erase(AllRows(training_gap=0.0)), ("paper",)),
+    AH_ANDERSON: Method(_erase(Passes()), ("converged",)),
+    AH_PLAIN: Method(_erase(Passes(acceleration=None))),
+    AH_FORGETTING: Method(_erase(ForgettingRows())),
     SAME_LOSS_PASSES: Method(
         _retrain_to_same_loss(replace(TO_THE_OPTIMUM, acceleration=Anderson())), ("converged",)
     ),
@@ -118,22 +119,24 @@ def retrain(randomness: Randomness, purpose: str, trainer: ALS) -> Unlearner:
 
 def erase_by(solver: str) -> Unlearner:
     """AltEraser with a solver and, as not every solver can do more, Anderson's passes."""
-    return AltEraser(solver=SOLVERS[solver], acceleration=Anderson())
+    return AltEraser(Passes(SOLVERS[solver]))
 
 
 def erase_with_shared() -> Unlearner:
     """AltEraser that also solves for the shared parameters."""
-    return AltEraser(solve_shared=True)
+    return AltEraser(Passes(acceleration=None, solve_shared=True))
 
 
 def erase_by_plain_passes() -> Unlearner:
     """AltEraser as in the paper, without acceleration."""
-    return AltEraser(acceleration=None)
+    return AltEraser(Passes(acceleration=None))
 
 
-def erase_to_the_end(acceleration: Acceleration | None) -> Unlearner:
+def erase_to_the_end(acceleration: Anderson | JointNewton | None) -> Unlearner:
     """AltEraser that goes on to the optimum, however far from its own the original was."""
-    return AltEraser(max_passes=60, tolerance=1e-9, training_gap=0.0, acceleration=acceleration)
+    if isinstance(acceleration, JointNewton):
+        return AltEraser(AllRows(tolerance=1e-9, max_steps=60, training_gap=0.0))
+    return AltEraser(Passes(tolerance=1e-9, max_passes=60, training_gap=0.0, acceleration=acceleration))
 
 
 def methods_of(regime: Regime) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ DELETED: tuple[Size, ...] = (0.001, 0.01, 0.05, 0.2, 0.5)
 DIMS = (8, 16, 32, 64, 128)
 L2_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 TRAINED_PASSES = (2, 5, 10, 20, 40)
-WAYS: dict[str, Acceleration | None] = {
+WAYS: dict[str, Anderson | JointNewton | None] = {
     "plain passes": None,
     "Anderson": Anderson(),
     "joint Newton": JointNewton(),

@@ -14,9 +14,10 @@ from threadpoolctl import threadpool_limits
 from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Requests
+from alteraser.live.model import LiveModel
+from alteraser.live.scopes import SCOPES
 from alteraser.models.bilinear import Bilinear
-from alteraser.unlearn.alteraser import SCOPES, AltEraser
-from alteraser.unlearn.eraser import Eraser
+from alteraser.unlearn.alteraser import AltEraser
 from benchmarks.formula import Formula, Pairs
 from benchmarks.generated import generated
 from benchmarks.never_worse import records
@@ -161,11 +162,11 @@ class Trial:
         return forget
 
     def _session(self) -> Forget:
-        eraser = Eraser(self.original, self.data)
+        live = LiveModel(self.original, self.data)
 
         def forget(requests: Requests) -> Answer:
-            erased = eraser.forget(requests)
-            return Answer(eraser.model, erased.converged, erased.cost.seconds, len(eraser.remain))
+            erased = live.forget(requests)
+            return Answer(live.model, erased.converged, erased.cost.seconds, len(live.remain))
 
         return forget
 

@@ -15,6 +15,7 @@ from alteraser.data.changes import Change
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
 from alteraser.errors import MismatchError, NothingRemains, UnknownInteractions
+from alteraser.live.scopes import AffectedRows, AllRows, ForgettingRows, Passes
 from alteraser.models.objective import Objective
 from alteraser.optim.damping import LevenbergMarquardt
 from alteraser.optim.first_order import Descent, adahessian
@@ -37,18 +38,20 @@ def rng() -> np.random.Generator:
 
 SHORT = AdamW(learning_rate=0.02, max_epochs=40, batch_users=6)
 ERASERS: dict[str, Callable[[], Unlearner]] = {
+    "alteraser-all": AltEraser,
+    "alteraser-forgetting": lambda: AltEraser(ForgettingRows()),
     "alteraser-ah": lambda: AltEraser(solver=ah_newton),
     "alteraser-affected": lambda: AltEraser(scope="affected"),
-    "alteraser-hf": lambda: AltEraser(solver=hf_newton, max_passes=3),
-    "alteraser-gauss": lambda: AltEraser(solver=gauss_newton, max_passes=3),
-    "alteraser-bfgs": lambda: AltEraser(solver=bfgs, max_passes=1),
-    "alteraser-trust": lambda: AltEraser(solver=trust_ncg, max_passes=1),
+    "alteraser-hf": lambda: AltEraser(Passes(hf_newton, max_passes=3)),
+    "alteraser-gauss": lambda: AltEraser(Passes(gauss_newton, max_passes=3)),
+    "alteraser-bfgs": lambda: AltEraser(Passes(bfgs, max_passes=1)),
+    "alteraser-trust": lambda: AltEraser(Passes(trust_ncg, max_passes=1)),
     "alteraser-damped": lambda: AltEraser(
-        solver=Newton(Cholesky(), Backtracking(), LevenbergMarquardt()), max_passes=3
+        Passes(Newton(Cholesky(), Backtracking(), LevenbergMarquardt()), max_passes=3)
     ),
-    "alteraser-adamw": lambda: AltEraser(solver=Descent(max_steps=60), max_passes=2),
-    "alteraser-adahessian": lambda: AltEraser(solver=replace(adahessian, max_steps=60), max_passes=2),
-    "alteraser-shared": lambda: AltEraser(solve_shared=True),
+    "alteraser-adamw": lambda: AltEraser(Passes(Descent(max_steps=60), max_passes=2)),
+    "alteraser-adahessian": lambda: AltEraser(Passes(replace(adahessian, max_steps=60), max_passes=2)),
+    "alteraser-shared": lambda: AltEraser(Passes(acceleration=None, solve_shared=True)),
 }
 UNLEARNERS: dict[str, Callable[[], Unlearner]] = {
     **ERASERS,
@@ -160,18 +163,24 @@ def test_the_cost_is_what_it_says(
     forgetting = len(np.unique(full.users[mask])) + len(np.unique(full.items[mask]))
     unlearner = make()
     if isinstance(unlearner, AltEraser):
-        if unlearner.scope == "affected":
-            assert (
-                cost.steps
-                < cost.rows_visited
-                <= forgetting + (cost.steps - 1) * (full.n_users + full.n_items)
-            )
-        else:
-            assert cost.rows_visited == forgetting + (cost.steps - 1) * everyone
+        every_row = full.n_users + full.n_items
+        users, items = set(full.users[mask]) & set(remain.users), set(full.items[mask]) & set(remain.items)
+        match unlearner.rows_to_move:
+            case AffectedRows():
+                assert cost.steps < cost.rows_visited <= forgetting + (cost.steps - 1) * every_row
+                assert cost.passes < cost.steps
+            case AllRows():
+                assert cost.rows_visited == len(users) + (cost.steps - 1) * every_row
+                assert cost.passes == cost.steps - 1
+            case _:
+                assert cost.rows_visited == len(users) + len(items) + (cost.steps - 1) * everyone
+                assert cost.passes == cost.steps - 1
         assert len(heard) == cost.steps - 1
     else:
         assert cost.rows_visited == cost.steps * everyone
         assert len(heard) == cost.steps
+    if not heard:
+        return
     told = [loss for *_, loss in heard]
     # The users who forget are solved once more after the last step of affected rows has been told.
     assert told[:-1] == pytest.approx(outcome.losses[-len(told) : -1], rel=1e-6)
@@ -193,7 +202,7 @@ def test_every_solver_forgets_what_the_exact_one_forgets(
     name: str, full: Interactions, originals: dict[bool, Any]
 ) -> None:
     exact, found = (
-        AltEraser(solver=solver, max_passes=2, acceleration=None).forget(originals[True], full, REQUESTS)
+        AltEraser(Passes(solver, max_passes=2, acceleration=None)).forget(originals[True], full, REQUESTS)
         for solver in (ah_newton, SOLVERS[name])
     )
     fall = exact.loss_before - exact.loss_after

@@ -14,6 +14,7 @@ import torch
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, ModelError, SettingError
+from alteraser.live.scopes import AffectedRows, AllRows, ForgettingRows, Passes
 from alteraser.models.enmf import ENMF
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
@@ -56,10 +57,16 @@ def test_an_objective_out_of_range_is_refused(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: AltEraser(max_passes=-1),
-        lambda: AltEraser(tolerance=-1e-3),
-        lambda: AltEraser(tolerance=float("nan")),
-        lambda: AltEraser(block_rows=0),
+        lambda: AltEraser(budget_seconds=0),
+        lambda: AltEraser("some"),
+        lambda: AltEraser(AllRows(), solver=ah_newton),
+        lambda: Passes(max_passes=-1),
+        lambda: Passes(block_rows=0),
+        lambda: Passes(solve_shared=True),
+        lambda: ForgettingRows(block_rows=0),
+        lambda: AffectedRows(tolerance=-1e-3),
+        lambda: AllRows(tolerance=float("nan")),
+        lambda: AllRows(training_gap=1.5),
         lambda: ALS(max_passes=-1),
         lambda: ALS(tolerance=float("nan")),
         lambda: Sweeper(ah_newton, block_rows=0),

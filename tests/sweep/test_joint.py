@@ -23,6 +23,7 @@ from alteraser import (
     hf_newton,
 )
 from alteraser.data.interactions import Side
+from alteraser.live.scopes import Passes
 from alteraser.sweep.executors import Serial
 from alteraser.sweep.sweep import Rows, Sweeper, repeat
 
@@ -218,7 +219,9 @@ def test_forgetting_in_the_dimensions_that_carry_anything_changes_nothing_else(
 
     chosen = rng.random(len(slow)) < 0.1
     requests = pair_requests(slow, chosen)
-    outcome = AltEraser(max_passes=3, training_gap=0.0, acceleration=None).forget(wide, slow, requests)
+    outcome = AltEraser(Passes(tolerance=0.0, max_passes=3, training_gap=0.0, acceleration=None)).forget(
+        wide, slow, requests
+    )
     assert torch.equal(outcome.model.active_dimensions(), dimensions)
     sweeper, remain = Sweeper(ah_newton), slow.without(chosen)
     model = sweeper.sweep(wide, remain, Rows.occupied(slow.only(chosen)))
@@ -246,10 +249,10 @@ def test_with_the_step_for_h_no_dimension_is_left_out(slow: Interactions, pair_r
     wide = wide.with_dimensions(torch.arange(4), small)
     requests = pair_requests(slow, rng.random(len(slow)) < 0.1)
     solved, kept = (
-        AltEraser(max_passes=8, training_gap=0.0, acceleration=None, solve_shared=others).forget(
-            wide, slow, requests
-        )
-        for others in (True, False)
+        AltEraser(
+            Passes(tolerance=0.0, max_passes=8, training_gap=0.0, acceleration=None, solve_shared=shared)
+        ).forget(wide, slow, requests)
+        for shared in (True, False)
     )
     assert solved.model.h[4:].abs().max() < 1e-6
     assert torch.equal(kept.model.h, wide.h)

@@ -29,7 +29,7 @@ def test_representations_hold_no_ids_no_rows_and_no_vectors(
         ALS(max_passes=1).train(model, full, rng=np.random.default_rng(0)),
         repeat(Sweeper(ah_newton), model, full, max_passes=1, tolerance=0),
         StoredModel.of(model, full, read_options=ReadOptions()),
-        AltEraser(max_passes=1).forget(model, full, Requests.of([{"user": "u3"}])),
+        AltEraser().forget(model, full, Requests.of([{"user": "u3"}])),
     ):
         shown = repr(result)
         assert repr(result.model) in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from contextlib import ExitStack
 from pathlib import Path
@@ -242,9 +243,13 @@ def _eraser(
     solver: SolverName | None,
     learning_rate: float | None,
     solve_h: bool | None,
-    **limits: Any,
+    scope: ScopeName | None,
+    tolerance: float | None,
+    max_passes: int | None,
+    budget_seconds: float | None,
 ) -> Unlearner:
     from alteraser.errors import SettingError
+    from alteraser.live.scopes import named_scope
     from alteraser.optim.solvers import SOLVERS
     from alteraser.unlearn.alteraser import AltEraser
 
@@ -252,8 +257,14 @@ def _eraser(
         raise SettingError("--learning-rate is a setting of retrain and warm-start; the method is alteraser.")
     if solve_h is not None and stored.kind != "enmf":
         raise SettingError(f"--solve-h is for enmf; the model is {stored.kind}.")
-    given = {name: value for name, value in limits.items() if value is not None}
-    return AltEraser(solver=SOLVERS[solver or "ah-newton"], solve_shared=bool(solve_h), **given)
+    chosen = named_scope(
+        scope or "all",
+        solver=None if solver is None else SOLVERS[solver],
+        solve_shared=solve_h,
+        tolerance=tolerance,
+        max_passes=max_passes,
+    )
+    return AltEraser(chosen, budget_seconds=math.inf if budget_seconds is None else budget_seconds)
 
 
 def _trainer(

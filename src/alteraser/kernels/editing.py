@@ -33,7 +33,7 @@ def set_entries(
 
     A row must have room behind it for the pairs that are new.
     """
-    starts, stops, held, given = entries
+    stops, held, given = entries.stops, entries.columns, entries.weights
     for i in range(len(rows)):
         row = rows[i]
         place, found = _place(row, columns[i], entries)

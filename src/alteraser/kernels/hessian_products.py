@@ -1,7 +1,7 @@
 """Products of half the Hessian with a direction of some rows of both sides: the part that entries give.
 
-With x and y the vectors of a pair, dx and dy their directions, all as scores see them, and e the excess weight, the pair
-gives e·(y·dx + dy·x)·y + (e·ŷ − w)·dy to the product of its row.
+With x and y the vectors of a pair, dx and dy their directions, all as scores see them, and e the excess weight, the
+pair gives e·(y·dx + dy·x)·y + (e·ŷ − w)·dy to the product of its row.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def hessian_products(
 ) -> None:
     """Sets products[k] to what the entries of rows[k] give to A·direction, up to a factor h.
 
-    `chosen` has the rows' scaled factors and the direction of these; `beside` is the direction of the other side's rows,
-    whose last value is zero: that of rows at position -1, which stay.
+    `chosen` has the rows' scaled factors and the direction of these; `beside` is the direction of the other side's
+    rows, whose last value is zero: that of rows at position -1, which stay.
     """
     scaled, direction, missing_row = chosen
     vectors, missing_other = other

@@ -1,7 +1,8 @@
 """The arrays of a live model as kernels take them.
 
-Letters as in `rows.py`: y_r is the vector of a row, m_r its weight in a missing entry, λ_r its penalty, x_c = h ⊙ y_c the
-scaled factors of a row of the other side. An entry of weight w has the excess weight w − m_r m_c over a missing one.
+Letters as in `rows.py`: y_r is the vector of a row, m_r its weight in a missing entry, λ_r its penalty, x_c = h ⊙ y_c
+the scaled factors of a row of the other side. An entry of weight w has the excess weight w − m_r m_c over a missing
+one.
 """
 
 from __future__ import annotations

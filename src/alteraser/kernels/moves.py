@@ -4,9 +4,9 @@ A row's residual is half of minus the gradient of the loss in it,
 
     Σ_{c∈R_r} (w − e·ŷ)·x_c − m_r·Ĝ·y_r − λ_r·y_r,    e = w − m_r m_c,    Ĝ = Σ_c m_c x_c x_cᵀ over all c.
 
-A move of the other side's rows changes it through the entries and through Ĝ. The second part would reach every row, so it
-is not written to any: a stored residual is that with the Ĝ of when it was begun, and the correction m_r·(change of Ĝ)·y_r
-is subtracted where a residual is read.
+A move of the other side's rows changes it through the entries and through Ĝ. The second part would reach every row,
+so it is not written to any: a stored residual is that with the Ĝ of when it was begun, and the correction m_r·(change
+of Ĝ)·y_r is subtracted where a residual is read.
 """
 
 from __future__ import annotations

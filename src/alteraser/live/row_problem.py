@@ -1,4 +1,4 @@
-"""The row problems of a live model as solvers take them: to remove the pending residual while the other side is fixed."""
+"""The row problems of a live model, as solvers take them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from alteraser.optim.problem import Expansion, RowProblem
 class PendingRows(RowProblem):
     """Function i, of the vector y of rows[i], is the part of L in which y occurs, plus 2·t·y.
 
-    t is the row's prior residual: where the function is at its minimum, the residual of L is t again, so that a row that
-    was short of its optimum before the request is so after it.
+    t is the row's prior residual: where the function is at its minimum, the residual of L is t again, so that a row
+    that was short of its optimum before the request is so after it.
     """
 
     quadratic: ClassVar[bool] = True

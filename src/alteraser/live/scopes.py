@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 from alteraser.errors import SettingError
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
+from alteraser.sweep.accelerate import Anderson
 
 
 class Scope(Protocol):
@@ -78,19 +79,26 @@ class ForgettingRows:
 class Passes:
     """Algorithm 1 of the paper: a pass over the forgetting rows, then passes over all, each row solved by `solver`.
 
-    A pass solves users while items are fixed, then items. Rows are handed to the solver in blocks of `block_rows`.
+    A pass solves users while items are fixed, then items. With `acceleration` it starts from a guess for the items;
+    None gives the paper's passes, and so does `solve_shared`, the step for parameters that belong to no row, after
+    which the items of two passes cannot be compared. Rows are handed to the solver in blocks of `block_rows`.
     """
 
     solver: Solver = ah_newton
     tolerance: float = 3e-4
     max_passes: int = 16
     training_gap: float = 1.0
+    acceleration: Anderson | None = Anderson()
     block_rows: int = 4096
     solve_shared: bool = False
 
     def __post_init__(self) -> None:
         check_scope(self)
         check_blocks(self.block_rows)
+        if self.solve_shared and self.acceleration is not None:
+            raise SettingError(
+                "Both solve_shared and acceleration came; pass acceleration=None with solve_shared."
+            )
 
     @property
     def max_steps(self) -> int:
@@ -114,4 +122,41 @@ def check_blocks(block_rows: int) -> None:
 
 
 SCOPES: dict[str, Scope] = {"forgetting": ForgettingRows(), "affected": AffectedRows(), "all": AllRows()}
-"""The scopes with their default settings, by the name that the command knows them by."""
+"""The scopes with their default settings, by the names that the command knows them by."""
+
+
+def named_scope(
+    name: str,
+    *,
+    solver: Solver | None = None,
+    solve_shared: bool | None = None,
+    tolerance: float | None = None,
+    max_passes: int | None = None,
+) -> Scope:
+    """The scope of that name with those settings that are given; one that it does not have is refused.
+
+    "all" with a solver, or with the step for shared parameters, is `Passes`.
+    """
+    if name not in SCOPES:
+        raise SettingError(f"scope is {name!r}; it must be one of {', '.join(SCOPES)}.")
+    in_passes = name == "forgetting" or solver is not None or bool(solve_shared)
+    settings = {
+        "solver": solver,
+        "solve_shared": solve_shared,
+        "tolerance": tolerance,
+        "max_passes" if in_passes else "max_steps": max_passes,
+    }
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    kind: type[Scope] = type(SCOPES[name])
+    if name == "all" and in_passes:
+        kind = Passes
+        given |= {"acceleration": None} if solve_shared else {}
+    elif name == "all":
+        given.pop("solve_shared", None)
+    unknown = given.keys() - {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    if unknown:
+        raise SettingError(
+            f"{', '.join(sorted(unknown))} came with scope {name!r}, which has "
+            f"{', '.join(field.name for field in fields(kind))}. Leave it out, or take another scope."  # type: ignore[arg-type]
+        )
+    return kind(**given)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
 from alteraser.kernels.jit import n_threads, threads_for
 from alteraser.kernels.live import Grams, Moves, RowArrays, Targets
 from alteraser.kernels.moves import move_rows, spread_moves
 from alteraser.kernels.residuals import entry_traces
+from alteraser.kernels.sparse import FixedFactors, RowWeights, SparseRows
 from alteraser.kernels.tiles import TILE_ROWS, padded
 from alteraser.live.entries import Entries
 from alteraser.live.factors import SideFactors, times
@@ -32,8 +32,8 @@ ROUNDING = (
 class LossChange:
     """By how much a move changes the loss.
 
-    `pending` counts the pending residual alone, as if the rows had none before the request; `whole` is the change of the
-    loss itself, and `rounding` what that may be off by.
+    `pending` counts the pending residual alone, as if the rows had none before the request; `whole` is the change of
+    the loss itself, and `rounding` what that may be off by.
     """
 
     pending: float = 0.0
@@ -47,11 +47,11 @@ class LossChange:
 
 
 class Neighbourhood(NamedTuple):
-    """The entries of some rows, packed, and the scaled factors and weights of the rows that they lead to."""
+    """Some rows as problems of their own: their entries, one row after another, and what these lead to."""
 
-    entries: CSR
-    scaled: Floats
-    missing: Floats
+    entries: SparseRows
+    fixed: FixedFactors
+    weights: RowWeights
 
 
 class SideState:
@@ -93,11 +93,16 @@ class SideState:
 
     def neighbourhood(self, rows: NDArray[np.int64], other: SideState) -> Neighbourhood:
         """The entries of some rows with what they lead to on the other side."""
-        entries, vectors, missing = self.entries.packed(rows), other.factors.vectors, other.factors.missing
-        if entries.n_entries < len(vectors):  # a few rows do not wait for a look at everybody's neighbours
-            vectors, missing = vectors[entries.columns], missing[entries.columns]
-            entries = CSR(entries.starts, np.arange(entries.n_entries, dtype=np.int32), entries.weights)
-        return Neighbourhood(entries, self.factors.h * vectors, missing)
+        packed, vectors, missing = self.entries.packed(rows), other.factors.vectors, other.factors.missing
+        columns = packed.columns
+        if len(columns) < len(vectors):  # a few rows do not wait for a look at everybody's neighbours
+            vectors, missing = vectors[columns], missing[columns]
+            columns = np.arange(len(columns), dtype=np.int32)
+        return Neighbourhood(
+            SparseRows.from_csr(packed.starts, columns, packed.weights),
+            FixedFactors(self.factors.h * vectors, missing),
+            RowWeights(self.factors.missing[rows], self.factors.l2[rows]),
+        )
 
     # Residuals -------------------------------------------------------------------------------------------------
 

@@ -13,9 +13,10 @@ from alteraser.data.changes import Change
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.kernels.entries import add_residuals
-from alteraser.kernels.jit import n_threads, threads_for
+from alteraser.kernels.jit import threads_for
 from alteraser.kernels.live import Targets
-from alteraser.kernels.rows import factorise_rows, longest_first, substitute_rows
+from alteraser.kernels.rows import factorise_rows, substitute_rows
+from alteraser.kernels.sparse import longest_first
 from alteraser.kernels.tiles import padded
 from alteraser.live.factors import times
 from alteraser.live.preconditioner import Preconditioner
@@ -80,15 +81,14 @@ class LiveState(Generic[QuadraticModel]):
 
     def whole_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
         """Half of minus the gradient of the loss itself in some rows, computed from their entries."""
-        own, factors = self.sides[side], self.sides[side].factors
-        entries, scaled, missing_other = own.neighbourhood(rows, self.sides[side.other])
-        vectors, missing = factors.vectors[rows], factors.missing[rows]
-        residual: Floats = -missing[:, None] * times(vectors, self.sides[side.other].factors.gram)
-        residual -= factors.l2[rows, None] * vectors
-        with threads_for(4 * entries.n_entries * len(self.h)):
-            order = longest_first(np.arange(len(rows)), entries.starts)
-            given = (entries.starts, entries.columns, entries.weights, vectors, scaled, missing)
-            add_residuals(order, *given, missing_other, residual, n_threads())
+        own, other = self.sides[side], self.sides[side.other]
+        entries, fixed, weights = own.neighbourhood(rows, other)
+        vectors = own.factors.vectors[rows]
+        residual: Floats = -weights.missing[:, None] * times(vectors, other.factors.gram)
+        residual -= weights.ridge[:, None] * vectors
+        with threads_for(4 * len(entries.columns) * len(self.h)):
+            schedule = longest_first(np.arange(len(rows)), entries)
+            add_residuals(schedule, entries, vectors, fixed, weights.missing, residual)
         return residual
 
     def prior_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
@@ -210,25 +210,13 @@ class LiveState(Generic[QuadraticModel]):
 
     def solve_rows(self, side: Side, rows: NDArray[np.int64], right_sides: Floats) -> NDArray[np.bool_]:
         """Turns each right side b into A⁻¹b, A being half the row's Hessian; false where that fails."""
-        factors, gram = self.sides[side].factors, self.sides[side.other].factors.gram
-        entries, scaled, missing = self.sides[side].neighbourhood(rows, self.sides[side.other])
+        entries, fixed, weights = self.sides[side].neighbourhood(rows, self.sides[side.other])
         kind, d = right_sides.dtype, len(self.h)
+        gram = self.sides[side.other].factors.gram.astype(kind)
         cholesky, solved = np.empty((len(rows), padded(d) ** 2), kind), np.empty(len(rows), np.bool_)
-        with threads_for(2 * entries.n_entries * d * d + len(rows) * d**3 / 3):
-            factorise_rows(
-                longest_first(np.arange(len(rows)), entries.starts),
-                entries.starts,
-                entries.columns,
-                entries.weights,
-                scaled,
-                gram.astype(kind),
-                factors.missing[rows],
-                missing,
-                factors.l2[rows],
-                cholesky,
-                solved,
-                n_threads(),
-            )
+        with threads_for(2 * len(entries.columns) * d * d + len(rows) * d**3 / 3):
+            schedule = longest_first(np.arange(len(rows)), entries)
+            factorise_rows(schedule, entries, fixed, gram, weights, cholesky, solved)
             substitute_rows(cholesky, right_sides)
         return solved
 

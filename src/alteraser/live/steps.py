@@ -1,9 +1,9 @@
 """Steps of chosen rows that lower what is pending and never raise the loss.
 
-A step removes the pending residual, and so lowers the loss as it would be if rows had no other. With what they had before
-the request, the loss itself could rise all the same, the more so the farther the original was from its optimum. Every move
-therefore tells what the whole loss does. Where it would rise, the step is taken back, and as much of the prior residual
-becomes pending as it takes for the loss to fall.
+A step removes the pending residual, and so lowers the loss as it would be if rows had no other. With what they had
+before the request, the loss itself could rise all the same, the more so the farther the original was from its
+optimum. Every move therefore tells what the whole loss does. Where it would rise, the step is taken back, and as much
+of the prior residual becomes pending as it takes for the loss to fall.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class Steps:
     ) -> LossChange:
         """Makes Newton's step of the chosen rows together, which raises neither the loss nor what is pending of it.
 
-        With rows `beside` them, the step is that of all, of which only the chosen ones move. A step that would raise what
-        is pending is taken back and damped more; for one that would raise the whole loss a share of the prior residual
-        is admitted, `most` of it at most. No row moves where that does not do.
+        With rows `beside` them, the step is that of all, of which only the chosen ones move. A step that would raise
+        what is pending is taken back and damped more; for one that would raise the whole loss a share of the prior
+        residual is admitted, `most` of it at most. No row moves where that does not do.
         """
         state = self._state
         chosen = {side: rows for side, rows in chosen.items() if len(rows)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,7 @@ class Factored(Recommender, Protocol):
         ...
 
 
+@runtime_checkable
 class Quadratic(Factored, Protocol):
     """A factored model whose rows are ridge problems, so that residuals and Hessians follow changes in closed form."""
 

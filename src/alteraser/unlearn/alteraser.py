@@ -17,8 +17,9 @@ from alteraser.live.refine import Refined, Refiner
 from alteraser.live.scopes import SCOPES, AllRows, Passes, Scope
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
+from alteraser.models.base import Quadratic
 from alteraser.optim.minimize import Solver
-from alteraser.sweep.sweep import OutOfTime, Progress
+from alteraser.sweep.sweep import Model, OutOfTime, Progress
 from alteraser.unlearn.base import Deletion
 
 
@@ -56,14 +57,19 @@ class AltEraser:
 
     def forget(
         self,
-        original: QuadraticModel,
+        original: Model,
         full: Interactions,
         requested: Requests,
         *,
         missing: Missing = "error",
         progress: Progress | None = None,
-    ) -> Erasure[QuadraticModel]:
+    ) -> Erasure[Model]:
         """The original made to forget what is requested, without starting anew."""
+        if not isinstance(original, Quadratic):
+            raise SettingError(
+                f"AltEraser needs a model whose rows are ridge problems (`Quadratic`), which {type(original).__name__} "
+                f"is not. Take Retrain or WarmStart."
+            )
         original.check_belongs(full)
         began, out_of_time = time.perf_counter(), time_limit(self.budget_seconds)
         deletion = Deletion.of(requested, full, missing)
