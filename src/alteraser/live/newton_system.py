@@ -133,8 +133,10 @@ class NewtonSystem:
 
 def newton_step(
     state: LiveState[Any], chosen: Chosen, *, damping: float, forcing: float, enough: float
-) -> dict[Side, Floats]:
+) -> tuple[dict[Side, Floats], bool]:
     """The step that removes the pending residual of chosen rows together, as far as conjugate gradients come.
+
+    And whether they met a direction in which the loss is not convex.
 
     They solve (A + damping·M)·step = residual, M⁻¹ being the preconditioner, and end when a product lowers the loss by
     less than `enough` and than `forcing` of what all have.
@@ -142,17 +144,18 @@ def newton_step(
     with ExitStack() as borrowed:
         system = NewtonSystem(state, chosen, borrowed)
         residual = np.concatenate([state.pending_residual(side, rows) for side, rows in chosen.items()])
-        return system.split(_conjugate_gradients(system, residual, damping, forcing, enough))
+        step, indefinite = _conjugate_gradients(system, residual, damping, forcing, enough)
+        return system.split(step), indefinite
 
 
 def _conjugate_gradients(
     system: NewtonSystem, residual: Floats, damping: float, forcing: float, enough: float
-) -> Floats:
+) -> tuple[Floats, bool]:
     kind = residual.dtype.type
     step, scaled = np.zeros_like(residual), np.empty_like(residual)
     search = system.precondition(residual)
     weighed = residual.copy()  # M times the search direction, by the recurrence of the direction itself
-    norm, promised = float(np.vdot(residual, search)), 0.0
+    norm, promised, indefinite = float(np.vdot(residual, search)), 0.0, False
     for _ in range(MAX_PRODUCTS):
         if not norm > 0:
             break
@@ -160,6 +163,7 @@ def _conjugate_gradients(
         curved += np.multiply(weighed, kind(damping), out=scaled)
         curvature = float(np.vdot(search, curved))
         if not curvature > damping / 2 * float(np.vdot(search, weighed)):
+            indefinite = True
             break  # hardly curved, or the wrong way: the picture does not hold that far
         length = norm / curvature
         step += np.multiply(search, kind(length), out=scaled)
@@ -172,4 +176,4 @@ def _conjugate_gradients(
         for direction, towards in ((search, nearer), (weighed, residual)):
             direction *= kind(norm / last)
             direction += towards
-    return search if promised == 0 else step
+    return (search if promised == 0 else step), indefinite

@@ -113,7 +113,8 @@ class Refiner(Generic[QuadraticModel]):
         self.make_all_pending()
         nobody = np.empty(0, np.int64)
         moves = JointSteps(self, nobody, AffectedRows(tolerance), admitted=1.0)
-        refined = self._loop(moves, Goal(tolerance), moves.scope.max_steps, out_of_time, None)
+        limit = moves.scope.max_steps
+        refined = self._loop(moves, Goal(tolerance), limit, out_of_time, None, forgetting=False)
         self.state.defer()
         return refined
 
@@ -142,7 +143,14 @@ class Refiner(Generic[QuadraticModel]):
         return rows[self.state.sides[side].entries.counts(rows) > 0]
 
     def _loop(
-        self, moves: Moves, goal: Goal, max_steps: int, out_of_time: OutOfTime, watch: Watch | None
+        self,
+        moves: Moves,
+        goal: Goal,
+        max_steps: int,
+        out_of_time: OutOfTime,
+        watch: Watch | None,
+        *,
+        forgetting: bool = True,
     ) -> Refined:
         done = Done()
         moves.first(done)
@@ -158,6 +166,7 @@ class Refiner(Generic[QuadraticModel]):
             # One step there is in any case: where those who forget stand depends on their items.
             met = left <= allowed and done.steps > 0
             stuck = done.steps > 0 and not done.changes[-1].pending < 0
+            stuck |= forgetting and done.steps > 0 and done.changes[-1].trains_on
             if met or stuck or done.steps >= max_steps or out_of_time():
                 self._deferred_gap += left
                 self._deferred_norm += found.squared_norm

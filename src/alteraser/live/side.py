@@ -33,16 +33,29 @@ class LossChange:
     """By how much a move changes the loss.
 
     `pending` counts the pending residual alone, as if the rows had none before the request; `whole` is the change of
-    the loss itself, and `rounding` what that may be off by.
+    the loss itself, and `rounding` what that may be off by. `indefinite` says that the step met a direction in which
+    the loss is not convex.
     """
 
     pending: float = 0.0
     whole: float = 0.0
     rounding: float = 0.0
+    indefinite: bool = False
+
+    @property
+    def trains_on(self) -> bool:
+        """Whether the loss is not convex here, and fell by the prior residual more than by the pending one.
+
+        The original was then at no minimum: to go on would be training, not forgetting.
+        """
+        return self.indefinite and abs(self.whole - self.pending) > abs(self.pending)
 
     def __add__(self, other: LossChange) -> LossChange:
         return LossChange(
-            self.pending + other.pending, self.whole + other.whole, self.rounding + other.rounding
+            self.pending + other.pending,
+            self.whole + other.whole,
+            self.rounding + other.rounding,
+            self.indefinite or other.indefinite,
         )
 
 

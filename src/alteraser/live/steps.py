@@ -98,9 +98,12 @@ class Steps:
         if beside is not None:
             together = {side: np.union1d(rows, beside[side]) for side, rows in chosen.items()}
         before = {side: state.sides[side].factors.vectors[rows] for side, rows in chosen.items()}
-        n_admitted = 0  # once a share, then all
+        n_admitted, indefinite = 0, False  # once a share is admitted, then all
         for _ in range(MAX_REFUSALS):
-            found = newton_step(state, together, damping=self._damping, forcing=forcing, enough=enough)
+            found, not_convex = newton_step(
+                state, together, damping=self._damping, forcing=forcing, enough=enough
+            )
+            indefinite |= not_convex
             steps = {
                 side: found[side][np.searchsorted(together[side], rows)] for side, rows in chosen.items()
             }
@@ -108,7 +111,7 @@ class Steps:
             if _squares(steps) > _squares(before):
                 self._damping *= RISE
                 continue
-            change = LossChange()
+            change = LossChange(indefinite=indefinite)
             for side, rows in chosen.items():
                 change += state.move(side, rows, before[side] + steps[side])
             if change.pending <= 0 and change.whole <= change.rounding:
@@ -122,7 +125,7 @@ class Steps:
                 n_admitted += 1
             else:
                 break
-        return LossChange()
+        return LossChange(indefinite=indefinite)
 
     def _admit(self, chosen: Chosen, rise: float, *, most: float) -> bool:
         """Makes a share of the prior residual of rows pending, so that the loss does not rise as it would have.

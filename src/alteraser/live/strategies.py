@@ -178,7 +178,7 @@ class AlternatingPasses:
         return torch.from_numpy(self._refiner.state.sides[Side.ITEMS].factors.vectors[rows[Side.ITEMS]])
 
     def _solve(self, side: Side, rows: Chosen) -> LossChange:
-        """Solves rows of a side; of rows beyond the request's own no prior residual is admitted, which would train on."""
+        """Solves rows of a side; prior residual is admitted only of the request's own rows, else others train on."""
         scope, own = self._scope, rows is self._rows
         return self._refiner.steps.solve(
             side, rows[side], solver=scope.solver, block_rows=scope.block_rows, admit=own
