@@ -32,7 +32,7 @@ def test_the_readme_example_in_python_runs_and_forgets(
     scores = after["report"].re_predict
     assert abs(scores["unlearned"] - scores["retrained"]) < 0.1 * (scores["original"] - scores["retrained"])
     # What it wrote belongs together, and serves the command as well.
-    stored = ae.load_model("model2")
+    stored = ae.load_version("model2")
     stored.aligned(ae.read_interactions("remaining.parquet", read_options=stored.read_options))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from alteraser.data.read_options import ReadOptions
     from alteraser.data.requests import Requests
     from alteraser.measure.compare import Report
-    from alteraser.models.checkpoint import StoredModel
+    from alteraser.versions.version import Version
 
 EXAMPLE = example(
     "alteraser compare --data ratings.parquet --requests requests.csv \\",
@@ -97,27 +97,27 @@ def compare(
     show(report.to_dict(), as_json=json, human=lambda to: _human(to, report))
 
 
-def _load(named: list[str]) -> dict[str, StoredModel]:
+def _load(named: list[str]) -> dict[str, Version]:
     from alteraser.errors import SettingError
-    from alteraser.models.checkpoint import load_model
+    from alteraser.versions.version import load_version
 
-    stored: dict[str, StoredModel] = {}
+    stored: dict[str, Version] = {}
     for each in named:
         name, equals, path = each.partition("=")
         if not (name and equals and path):
             raise SettingError(f"--model {each!r} came; NAME=PATH is wanted, as in --model original=model.")
         if name in stored:
             raise SettingError(f"Two models are called {name!r}; a name of its own is wanted for each.")
-        stored[name] = load_model(path)
+        stored[name] = load_version(path)
     return stored
 
 
-def _oldest(stored: dict[str, StoredModel]) -> StoredModel:
+def _oldest(stored: dict[str, Version]) -> Version:
     """A model that forgot may remember how its remaining data is read; the oldest knows the full data."""
-    return min(stored.values(), key=lambda each: len(each.erased))
+    return min(stored.values(), key=lambda each: len(each.history))
 
 
-def _full(stored: dict[str, StoredModel], data: str, asked: Requests, options: DataOptions) -> Interactions:
+def _full(stored: dict[str, Version], data: str, asked: Requests, options: DataOptions) -> Interactions:
     """The full data, read as the oldest model's was.
 
     In a chain of forgettings from a core the data has shrunk since the core was cut, and would now be cut to less:
@@ -126,19 +126,23 @@ def _full(stored: dict[str, StoredModel], data: str, asked: Requests, options: D
     oldest = _oldest(stored)
     read_options = options.read_options(data, oldest.read_options)
     full = options.read(data, read_options)
-    if oldest.read_options.min_interactions is None or not oldest.erased or _some_belong(stored, full, asked):
+    if (
+        oldest.read_options.min_interactions is None
+        or not oldest.history
+        or _some_belong(stored, full, asked)
+    ):
         return full
     store = options.read(data, read_options.with_options({"min_interactions": None}))
     known, _ = store.known_to(oldest.user_vocabulary, oldest.item_vocabulary)
     return known if _some_belong(stored, known, asked) else full
 
 
-def _some_belong(stored: dict[str, StoredModel], full: Interactions, asked: Requests) -> bool:
+def _some_belong(stored: dict[str, Version], full: Interactions, asked: Requests) -> bool:
     remain = full.without(asked.match(full, missing="ignore").mask)
     return not {each.data_digest for each in stored.values()}.isdisjoint({full.digest(), remain.digest()})
 
 
-def _check_digests(stored: dict[str, StoredModel], full: Interactions, remain: Interactions) -> None:
+def _check_digests(stored: dict[str, Version], full: Interactions, remain: Interactions) -> None:
     """Raises if no model was trained on the data or on what remains; of one further down a chain there is a note."""
     from alteraser.errors import MismatchError
 
@@ -157,7 +161,7 @@ def _check_digests(stored: dict[str, StoredModel], full: Interactions, remain: I
         )
 
 
-def _check_ids(name: str, stored: StoredModel, full: Interactions) -> None:
+def _check_ids(name: str, stored: Version, full: Interactions) -> None:
     """A model may know fewer users and items than the full data (it forgot some), but no others."""
     from alteraser.errors import MismatchError
 
