@@ -66,6 +66,7 @@ from .unlearn.eraser import Eraser as Eraser
 from .unlearn.retrain import Retrain as Retrain
 from .unlearn.retrain import WarmStart as WarmStart
 from .versions.compaction import compact as compact
+from .versions.comparison import compare_versions as compare_versions
 from .versions.history import Batch as Batch
 from .versions.history import Honoured as Honoured
 from .versions.history import read_key as read_key

@@ -20,6 +20,7 @@ import alteraser as ae
 from alteraser.cli.main import main
 from alteraser.data.requests import Requests
 
+# Folders written by the last release that wrote format 1: trained on data.csv, and made to forget requests.csv.
 FORMAT1 = Path(__file__).parent / "format1"
 KEY = b"a key that is long enough"
 NOON = datetime(2026, 5, 4, 12, 0, 30, tzinfo=UTC)

@@ -6,7 +6,7 @@ import dataclasses
 import hmac
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from importlib.metadata import version as installed_version
@@ -38,7 +38,7 @@ class Batch:
 
     digest: str
     count: int
-    requests: tuple[str, ...] | None = None
+    requests: tuple[str, ...] | None = field(default=None, repr=False)
     parent: str | None = None
     date: str | None = None
     method: str | None = None
@@ -116,7 +116,7 @@ def plain_settings(settings: object) -> dict[str, Any]:
     """The fields of a dataclass as plain JSON values; a random generator, which has no short name, is left out."""
     if not dataclasses.is_dataclass(settings):
         return {}
-    fields = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    fields = {each.name: getattr(settings, each.name) for each in dataclasses.fields(settings)}
     return {
         name: _plain(value) for name, value in fields.items() if not isinstance(value, np.random.Generator)
     }

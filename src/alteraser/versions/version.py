@@ -44,7 +44,7 @@ from alteraser.unlearn.retrain import Retrain
 from alteraser.versions.history import Batch, Honoured, check_key, find_honoured
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Version:
     """A model with what is to be known of it: whose rows it has, what it was trained on and how, what it forgot.
 
@@ -59,6 +59,9 @@ class Version:
     data_digest: str
     history: tuple[Batch, ...] = ()
     training: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"Version({self.model!r}, {len(self.history)} batches forgotten)"
 
     @classmethod
     def of(
@@ -267,8 +270,8 @@ def make_ready(path: Path, *, remaining: Path | None = None, force: bool = False
         return
     if remaining.resolve().is_relative_to(path.resolve()):
         raise SettingError(
-            "The file of the remaining data (--remaining lies in --out) is in the folder of the model, which holds the "
-            "model alone. Move it."
+            "The remaining data was to be written into the folder of the model (--remaining lies in --out), which holds "
+            "the model alone. Move it."
         )
     make_table_ready(remaining, force=force)
 
