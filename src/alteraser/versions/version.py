@@ -270,8 +270,8 @@ def make_ready(path: Path, *, remaining: Path | None = None, force: bool = False
         return
     if remaining.resolve().is_relative_to(path.resolve()):
         raise SettingError(
-            "The remaining data was to be written into the folder of the model (--remaining lies in --out), which holds "
-            "the model alone. Move it."
+            "The remaining data was to be written into the folder of the model (--remaining lies in --out), which "
+            "holds the model alone. Move it."
         )
     make_table_ready(remaining, force=force)
 
