@@ -47,11 +47,7 @@ from .measure.agreement import re_predict as re_predict
 from .measure.compare import Report as Report
 from .measure.compare import compare as compare
 from .measure.ranking import top_k as top_k
-from .models.checkpoint import Batch as Batch
-from .models.checkpoint import StoredModel as StoredModel
-from .models.checkpoint import load_model as load_model
-from .models.checkpoint import save_model as save_model
-from .models.compaction import compact as compact
+from .measure.recommender import IdRecommender as IdRecommender
 from .models.enmf import ENMF as ENMF
 from .models.mf import MF as MF
 from .models.objective import Objective as Objective
@@ -73,3 +69,10 @@ from .train.fit import fit as fit
 from .unlearn.alteraser import AltEraser as AltEraser
 from .unlearn.retrain import Retrain as Retrain
 from .unlearn.retrain import WarmStart as WarmStart
+from .versions.compaction import compact as compact
+from .versions.comparison import compare_versions as compare_versions
+from .versions.history import Batch as Batch
+from .versions.history import Honoured as Honoured
+from .versions.history import read_key as read_key
+from .versions.version import Version as Version
+from .versions.version import load_version as load_version
