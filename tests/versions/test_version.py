@@ -116,8 +116,8 @@ def test_a_batch_tells_how_it_was_forgotten(version: ae.Version, data: ae.Intera
         "passes": erasure.cost.passes,
     }
     assert batch.settings is not None
-    assert batch.settings["max_passes"] == 4
-    assert batch.settings["solver"]["linear"]["type"] == "CG"
+    assert batch.settings["scope"]["max_passes"] == 4
+    assert batch.settings["scope"]["solver"]["linear"]["type"] == "CG"
     json.dumps(batch.to_dict(), allow_nan=False)  # all of it is plain
     retrained, _ = version.forget(
         data,
