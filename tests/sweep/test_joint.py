@@ -23,7 +23,7 @@ from alteraser import (
     hf_newton,
 )
 from alteraser.data.interactions import Side
-from alteraser.sweep.executors import Serial
+from alteraser.sweep.executors import Local
 from alteraser.sweep.sweep import Rows, Sweeper, repeat
 
 OBJECTIVE = Objective(w0=0.1, l2=0.1, l2_scaling=0.3)
@@ -116,7 +116,7 @@ def test_it_goes_on_after_a_fallback(slow: Interactions, monkeypatch: pytest.Mon
 def test_blocks_that_run_elsewhere_still_do(slow: Interactions) -> None:
     asked = []
 
-    class Elsewhere(Serial):
+    class Elsewhere(Local):
         def map(self, function: Any, tasks: Any) -> Any:
             asked.append(1)
             return super().map(function, tasks)

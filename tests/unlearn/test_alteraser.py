@@ -20,7 +20,7 @@ from alteraser.models.enmf import ENMF
 from alteraser.models.objective import Objective
 from alteraser.optim.newton import ah_newton, hf_newton
 from alteraser.sweep.accelerate import Anderson
-from alteraser.sweep.executors import Serial
+from alteraser.sweep.executors import Local
 from alteraser.sweep.joint import JointNewton
 from alteraser.sweep.sweep import Rows, Sweeper, repeat
 from alteraser.unlearn.alteraser import AltEraser
@@ -297,7 +297,7 @@ def test_a_converged_original_is_no_reason_to_stop_early(
 def test_affected_rows_refuse_what_they_would_ignore(setting: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=next(iter(setting))):
         AltEraser(scope="affected", **setting)
-    AltEraser(scope="affected", executor=Serial(), acceleration=JointNewton())  # what they are anyway
+    AltEraser(scope="affected", executor=Local(), acceleration=JointNewton())  # what they are anyway
 
 
 def test_the_weight_that_a_repeated_pair_keeps_counts_for_affected_rows(small_model: Any) -> None:

@@ -18,7 +18,7 @@ from alteraser.models.bilinear import Bilinear
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.affected import AffectedRows
-from alteraser.sweep.executors import Executor, Serial
+from alteraser.sweep.executors import Executor, Local
 from alteraser.sweep.joint import JointNewton
 from alteraser.sweep.sweep import (
     Acceleration,
@@ -73,7 +73,7 @@ class AltEraser:
     training_gap: float = 1.0
     acceleration: Acceleration | None = JointNewton()
     block_rows: int = 4096
-    executor: Executor = Serial()
+    executor: Executor = Local()
     solve_shared: bool = False
     budget_seconds: float = math.inf
 
