@@ -27,8 +27,9 @@ class Executor(Protocol):
     def place(self, value: Any) -> Any:
         """A handle of a value that the blocks to come will need: interactions, tables, weights.
 
-        Values can be pickled and do not change. The same object may be placed again and again, as the interactions are
-        for every pass: an executor to which sending is dear remembers what it has sent while the object lives.
+        It serves for as long as it is held. Values can be pickled and do not change. The same object may be placed
+        again and again, as the interactions are for every pass: an executor to which sending is dear remembers what it
+        has sent while the object lives.
         """
         ...
 
