@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from alteraser.errors import SettingError
 from alteraser.optim import conjugate_gradients as module
-from alteraser.optim.conjugate_gradients import Product, Stopping, conjugate_gradients
+from alteraser.optim.conjugate_gradients import Stopping, conjugate_gradients
 
 TIGHT = {torch.float64: 1e-12, torch.float32: 1e-6}
 WANTED = {torch.float64: 1e-9, torch.float32: 2e-4}
@@ -26,7 +27,7 @@ def systems(n_systems: int, dim: int, dtype: torch.dtype = torch.float64) -> tup
     return torch.from_numpy(matrices).to(dtype), torch.from_numpy(rng.normal(size=(n_systems, dim))).to(dtype)
 
 
-def products(matrices: Tensor) -> Product:
+def products(matrices: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda search, _: torch.einsum("bij,bj->bi", matrices, search)
 
 
@@ -61,7 +62,7 @@ def test_it_ends_at_the_dense_solution(
     np.testing.assert_allclose(solved.solution.double().numpy(), wanted, rtol=0, atol=WANTED[dtype] * 20)
     # At the solution xᵀAx − 2xᵀb is −bᵀA⁻¹b.
     decrease = (wanted * right_side.double().numpy()).sum(1)
-    np.testing.assert_allclose(solved.decrease.numpy(), decrease, rtol=WANTED[dtype])
+    np.testing.assert_allclose(solved.decrease, decrease, rtol=WANTED[dtype])
     assert solved.solution.dtype == dtype
     assert torch.equal(right_side, given)
 
@@ -77,6 +78,25 @@ def test_one_system_may_have_any_shape() -> None:
     )
     wanted = torch.linalg.solve(matrices[0], right_side[0])
     torch.testing.assert_close(solved.solution, wanted.view(1, 4, 3))
+
+
+@pytest.mark.parametrize("n_systems", [1, 3])
+def test_arrays_do_as_well_as_tensors(n_systems: int) -> None:
+    matrices, right_side = systems(n_systems, 7)
+    inverse = inverse_diagonals(n_systems, 7, torch.float64)
+    rule = Stopping(relative_residual=1e-10)
+    as_tensors = conjugate_gradients(
+        right_side, products(matrices), stopping=rule, precondition=lambda r: inverse * r, damping=0.2
+    )
+    as_arrays = conjugate_gradients(
+        right_side.numpy(),
+        lambda search, _: np.einsum("bij,bj->bi", matrices.numpy(), search),
+        stopping=rule,
+        precondition=lambda r: inverse.numpy() * r,
+        damping=0.2,
+    )
+    np.testing.assert_allclose(as_arrays.solution, as_tensors.solution.numpy(), rtol=1e-9)
+    np.testing.assert_allclose(as_arrays.decrease, as_tensors.decrease, rtol=1e-9)
 
 
 def test_systems_end_each_at_its_own_time() -> None:
@@ -166,16 +186,16 @@ def test_it_ends_when_a_product_promises_little(n_systems: int) -> None:
     matrices, right_side = systems(n_systems, 20)
     matrices, right_side = matrices[:1].repeat(n_systems, 1, 1), right_side[:1].repeat(n_systems, 1)
 
-    def found(**rule: Any) -> tuple[int, float, Tensor]:
+    def found(**rule: Any) -> tuple[int, float, list[float]]:
         solved = conjugate_gradients(right_side, products(matrices), stopping=Stopping(**rule))
         x = solved.solution[0]
-        return solved.n_products, float(2 * x @ right_side[0] - x @ matrices[0] @ x), solved.decrease
+        return solved.n_products, float(2 * x @ right_side[0] - x @ matrices[0] @ x), solved.decrease.tolist()
 
     curve = [0.0]
     for limit in range(1, 16):
         n_products, decrease, promised = found(max_products=limit)
         assert n_products == limit
-        torch.testing.assert_close(promised, torch.full((n_systems,), decrease, dtype=torch.float64))
+        assert promised == pytest.approx([decrease] * n_systems, rel=1e-9)
         curve.append(decrease)
     gains = np.diff(curve)
     for forcing in (0.3, 0.05, 0.01):

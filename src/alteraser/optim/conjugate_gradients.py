@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from alteraser.errors import SettingError
 
-Product = Callable[[Tensor, Tensor], Tensor]
-"""A times a search direction. It also gets M times that direction, which is known anyway; it changes neither."""
-Precondition = Callable[[Tensor], Tensor]
-"""M⁻¹ times vectors, which it leaves as they are."""
+Vectors = TypeVar("Vectors", Tensor, NDArray[Any])
+"""A block of vectors, as a tensor or as an array; callables are given what the right side came as."""
 Scalar: TypeAlias = Any
 """A number per system: a float where there is one system, else a tensor that broadcasts over the vectors."""
 
@@ -48,75 +48,85 @@ class Stopping:
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class Solved(Generic[Vectors]):
     """How far conjugate gradients came."""
 
-    solution: Tensor  # as the right side
-    decrease: (
-        Tensor  # [B], by how much it lowers xᵀ(A + damping·M)x − 2xᵀb of each system, which is 0 at x = 0
-    )
+    solution: Vectors
+    decrease: NDArray[np.float64]  # [B], by how much xᵀ(A + damping·M)x − 2xᵀb, which is 0 at x = 0, falls
     n_products: int
 
 
 def conjugate_gradients(
-    right_side: Tensor,
-    product: Product,
+    right_side: Vectors,
+    product: Callable[[Vectors, Vectors], Vectors],
     *,
     stopping: Stopping,
-    precondition: Precondition | None = None,
+    precondition: Callable[[Vectors], Vectors] | None = None,
     damping: float | Tensor = 0.0,
-) -> Solved:
+) -> Solved[Vectors]:
     """Solves (A + damping·M)·x = b for a block of independent systems, from x = 0, as far as `stopping` asks.
 
-    The first dimension of `right_side` counts the systems; all rows of a table together are one, [1, rows, d]. M is
-    the inverse of the preconditioner and is never applied: M times the search direction follows from the recurrence of
-    the direction itself. Without a preconditioner M is the identity. `damping` is a number, or one for each system.
+    The first dimension of `right_side` counts the systems; all rows of a table together are one, [1, rows, d].
+    `product` is A times a search direction and also gets M times that direction, `precondition` is M⁻¹ times vectors;
+    neither changes what it gets. M itself is never asked for: M times the direction follows from the recurrence of the
+    direction. Without a preconditioner M is the identity. `damping` is a number, or one for each system.
 
     A system ends with what it has where the curvature along a direction is negative or less than half of what the
     damping adds to it: the quadratic picture does not hold that far. If that is so at once, its answer is M⁻¹b.
     """
-    algebra: _Algebra = _One() if len(right_side) == 1 else _Many(right_side)
+    algebra: _Algebra = _One(right_side) if len(right_side) == 1 else _Many(right_side)
     damping, damped = algebra.scalar(damping), isinstance(damping, Tensor) or damping != 0
-    residual, solution = right_side.clone(), torch.zeros_like(right_side)
-    search = residual.clone() if precondition is None else precondition(residual).clone()
-    m_search = search if precondition is None else residual.clone()
-    norm = algebra.dot(residual, search)
+    view, residual, solution = algebra.view, _copied(right_side), _copied(right_side)
+    search = _copied(residual if precondition is None else precondition(residual))
+    m_search = search if precondition is None else _copied(residual)
+    # Views of the same numbers, in which the arithmetic is done in place.
+    r, x, s, ms = view(residual), view(solution), view(search), view(m_search)
+    x[:] = 0
+    norm = algebra.dot(r, s)
     goal, promised = stopping.relative_residual**2 * norm, 0.0 * norm
     active, n_products = (norm > 0) & (norm > goal), 0
     while n_products < stopping.max_products and algebra.any(active):
-        curved = product(search, m_search)
-        of_damping = damping * algebra.dot(search, m_search) if damped else 0.0
-        curvature = algebra.dot(search, curved) + of_damping
+        curved = view(product(search, m_search))
+        of_damping = damping * algebra.dot(s, ms) if damped else 0.0
+        curvature = algebra.dot(s, curved) + of_damping
         curved_enough = curvature > of_damping / 2
         whole = (
             1.0 * active if n_products == 0 else 0.0
         )  # nothing found yet: the preconditioned residual itself
         length = algebra.divide(norm, curvature, where=active & curved_enough, otherwise=whole)
         n_products += 1
-        algebra.add(solution, length, search)
+        algebra.add(x, length, s)
         promised = promised + length * norm
         active = active & curved_enough & (length * norm >= algebra.least(stopping, promised))
         if not algebra.any(active):
             break
-        algebra.add(residual, -length, curved)
+        algebra.add(r, -length, curved)
         if damped:
-            algebra.add(residual, -length * damping, m_search)
-        nearer = residual if precondition is None else precondition(residual)
-        norm, before = algebra.dot(residual, nearer), norm
+            algebra.add(r, -length * damping, ms)
+        nearer = r if precondition is None else view(precondition(residual))
+        norm, before = algebra.dot(r, nearer), norm
         ratio = algebra.divide(norm, before, where=active, otherwise=0.0)
-        algebra.turn(search, ratio, nearer, active)
-        if m_search is not search:
-            algebra.turn(m_search, ratio, residual, active)
+        algebra.turn(s, ratio, nearer, active)
+        if precondition is not None:
+            algebra.turn(ms, ratio, r, active)
         active = active & (norm > goal)
     return Solved(solution, algebra.per_system(promised), n_products)
+
+
+def _copied(vectors: Vectors) -> Vectors:
+    return vectors.clone() if isinstance(vectors, Tensor) else vectors.copy()
 
 
 class _Algebra(Protocol):
     """What differs between one system and many: one needs no masks, and its numbers no tensors."""
 
+    def view(self, vectors: Any) -> Any:
+        """The same numbers in the form that this arithmetic is done in."""
+        ...
+
     def scalar(self, value: float | Tensor) -> Scalar: ...
 
-    def dot(self, a: Tensor, b: Tensor) -> Scalar: ...
+    def dot(self, a: Any, b: Any) -> Scalar: ...
 
     def any(self, active: Scalar) -> bool: ...
 
@@ -126,27 +136,35 @@ class _Algebra(Protocol):
         """The smallest decrease that is worth another product."""
         ...
 
-    def add(self, vectors: Tensor, length: Scalar, direction: Tensor) -> None:
+    def add(self, vectors: Any, length: Scalar, direction: Any) -> None:
         """Adds length·direction to the vectors."""
         ...
 
-    def turn(self, direction: Tensor, ratio: Scalar, towards: Tensor, active: Scalar) -> None:
+    def turn(self, direction: Any, ratio: Scalar, towards: Any, active: Scalar) -> None:
         """The direction becomes towards + ratio·direction; zero in systems that have ended."""
         ...
 
-    def per_system(self, value: Scalar) -> Tensor: ...
+    def per_system(self, value: Scalar) -> NDArray[np.float64]: ...
 
 
 class _One:
+    """In numpy, whose calls are short and wake no threads: these would compete with those of the products."""
+
+    def __init__(self, vectors: Tensor | NDArray[Any]) -> None:
+        self._scratch = np.empty_like(self.view(vectors))
+
+    def view(self, vectors: Tensor | NDArray[Any]) -> NDArray[Any]:
+        return vectors.numpy() if isinstance(vectors, Tensor) else vectors
+
     def scalar(self, value: float | Tensor) -> float:
         return float(value)
 
-    def dot(self, a: Tensor, b: Tensor) -> float:
+    def dot(self, a: NDArray[Any], b: NDArray[Any]) -> float:
+        if a.size <= DOT_CHUNK:
+            return float(np.vdot(a, b))
         a, b = a.reshape(-1), b.reshape(-1)
-        if len(a) <= DOT_CHUNK:
-            return float(torch.dot(a, b))
         chunks = (slice(begin, begin + DOT_CHUNK) for begin in range(0, len(a), DOT_CHUNK))
-        return math.fsum(float(torch.dot(a[chunk], b[chunk])) for chunk in chunks)
+        return math.fsum(float(np.vdot(a[chunk], b[chunk])) for chunk in chunks)
 
     def any(self, active: bool) -> bool:
         return active
@@ -157,27 +175,30 @@ class _One:
     def least(self, stopping: Stopping, promised: float) -> float:
         return min(stopping.forcing * promised, stopping.enough)
 
-    def add(self, vectors: Tensor, length: float, direction: Tensor) -> None:
-        vectors.add_(direction, alpha=length)
+    def add(self, vectors: NDArray[Any], length: float, direction: NDArray[Any]) -> None:
+        vectors += np.multiply(direction, length, out=self._scratch)
 
-    def turn(self, direction: Tensor, ratio: float, towards: Tensor, active: bool) -> None:
+    def turn(self, direction: NDArray[Any], ratio: float, towards: NDArray[Any], active: bool) -> None:
         del active
-        torch.add(towards, direction, alpha=ratio, out=direction)
+        direction *= ratio
+        direction += towards
 
-    def per_system(self, value: float) -> Tensor:
-        return torch.tensor([value], dtype=torch.float64)
+    def per_system(self, value: float) -> NDArray[np.float64]:
+        return np.array([value])
 
 
 class _Many:
     """Systems are short, a row each: their sums stay in their own precision."""
 
-    def __init__(self, vectors: Tensor) -> None:
-        self._shape = (-1, *(1 for _ in vectors.shape[1:]))
+    def __init__(self, vectors: Tensor | NDArray[Any]) -> None:
+        self._scratch = torch.empty_like(self.view(vectors))
         self._dimensions = tuple(range(1, vectors.ndim))
-        self._scratch = torch.empty_like(vectors)
+
+    def view(self, vectors: Tensor | NDArray[Any]) -> Tensor:
+        return vectors if isinstance(vectors, Tensor) else torch.from_numpy(vectors)
 
     def scalar(self, value: float | Tensor) -> Scalar:
-        return value.view(self._shape) if isinstance(value, Tensor) else value
+        return value.view(-1, *(1 for _ in self._dimensions)) if isinstance(value, Tensor) else value
 
     def dot(self, a: Tensor, b: Tensor) -> Tensor:
         return torch.mul(a, b, out=self._scratch).sum(self._dimensions, keepdim=True)
@@ -198,5 +219,5 @@ class _Many:
         torch.addcmul(towards, direction, ratio, out=direction)
         direction.masked_fill_(~active, 0)
 
-    def per_system(self, value: Tensor) -> Tensor:
-        return value.double().flatten()
+    def per_system(self, value: Tensor) -> NDArray[np.float64]:
+        return value.double().flatten().numpy()

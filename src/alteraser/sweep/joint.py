@@ -177,4 +177,4 @@ class _Joint:
             stopping=Stopping(forcing=settings.forcing, max_products=settings.max_products),
         )
         step = solved.solution[0]
-        return _Step(-response(step), step, float(solved.decrease))
+        return _Step(-response(step), step, float(solved.decrease[0]))
