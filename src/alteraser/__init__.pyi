@@ -61,6 +61,8 @@ from .optim.newton import hf_newton as hf_newton
 from .optim.scipy import ScipyRows as ScipyRows
 from .optim.solvers import SOLVERS as SOLVERS
 from .sweep.accelerate import Anderson as Anderson
+from .sweep.executors import Executor as Executor
+from .sweep.executors import Local as Local
 from .sweep.joint import JointNewton as JointNewton
 from .train.adamw import AdamW as AdamW
 from .train.als import ALS as ALS

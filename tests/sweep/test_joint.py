@@ -24,7 +24,7 @@ from alteraser import (
 )
 from alteraser.data.interactions import Side
 from alteraser.live.scopes import Passes
-from alteraser.sweep.executors import Serial
+from alteraser.sweep.executors import Local
 from alteraser.sweep.sweep import Rows, Sweeper, repeat
 
 OBJECTIVE = Objective(w0=0.1, l2=0.1, l2_scaling=0.3)
@@ -114,18 +114,23 @@ def test_it_goes_on_after_a_fallback(slow: Interactions, monkeypatch: pytest.Mon
     assert advance(after_pass, loss)[1] < loss
 
 
-def test_blocks_that_run_elsewhere_still_do(slow: Interactions) -> None:
-    asked = []
+def test_blocks_of_another_executor_are_run_by_it(slow: Interactions) -> None:
+    """In this process joint steps need no blocks for themselves, but their losses do; passes need them for all."""
+    asked: list[str] = []
 
-    class Elsewhere(Serial):
-        def map(self, function: Any, tasks: Any) -> Any:
-            asked.append(1)
-            return super().map(function, tasks)
+    class Counting(Local):
+        def map(self, function: Any, blocks: Any, *placed: Any) -> Any:
+            asked.append(getattr(function, "func", function).__name__)
+            return super().map(function, blocks, *placed)
 
     model = MF.sized_for(slow, dim=8, objective=OBJECTIVE, rng=np.random.default_rng(1))
-    sweeper = Sweeper(ah_newton, executor=Elsewhere())
+    sweeper = Sweeper(ah_newton, executor=Counting())
+    repeat(sweeper, model, slow, max_passes=2, tolerance=0.0, acceleration=Anderson())
+    assert asked.count("_solve_block") == 4  # two sides, twice
+    asked.clear()
     repeat(sweeper, model, slow, max_passes=2, tolerance=0.0, acceleration=JointNewton())
-    assert len(asked) == 4  # two sides, twice
+    assert "_solve_block" not in asked
+    assert asked.count("_loss_of_positives") >= 3  # at first and after each step
 
 
 def test_training_ends_at_a_loss_that_was_set(slow: Interactions) -> None:

@@ -14,6 +14,7 @@ from alteraser.kernels.jit import n_threads, threads_for
 from alteraser.kernels.live import ChosenRows, Directions
 from alteraser.live.factors import times
 from alteraser.live.state import LiveState
+from alteraser.optim.conjugate_gradients import Stopping, conjugate_gradients
 
 Floats = NDArray[Any]
 Chosen = dict[Side, NDArray[np.int64]]
@@ -141,39 +142,15 @@ def newton_step(
     They solve (A + damping·M)·step = residual, M⁻¹ being the preconditioner, and end when a product lowers the loss by
     less than `enough` and than `forcing` of what all have.
     """
+    stopping = Stopping(forcing=forcing, enough=enough, max_products=MAX_PRODUCTS)
     with ExitStack() as borrowed:
         system = NewtonSystem(state, chosen, borrowed)
         residual = np.concatenate([state.pending_residual(side, rows) for side, rows in chosen.items()])
-        step, indefinite = _conjugate_gradients(system, residual, damping, forcing, enough)
-        return system.split(step), indefinite
-
-
-def _conjugate_gradients(
-    system: NewtonSystem, residual: Floats, damping: float, forcing: float, enough: float
-) -> tuple[Floats, bool]:
-    kind = residual.dtype.type
-    step, scaled = np.zeros_like(residual), np.empty_like(residual)
-    search = system.precondition(residual)
-    weighed = residual.copy()  # M times the search direction, by the recurrence of the direction itself
-    norm, promised, indefinite = float(np.vdot(residual, search)), 0.0, False
-    for _ in range(MAX_PRODUCTS):
-        if not norm > 0:
-            break
-        curved = system.product(search, weighed)
-        curved += np.multiply(weighed, kind(damping), out=scaled)
-        curvature = float(np.vdot(search, curved))
-        if not curvature > damping / 2 * float(np.vdot(search, weighed)):
-            indefinite = True
-            break  # hardly curved, or the wrong way: the picture does not hold that far
-        length = norm / curvature
-        step += np.multiply(search, kind(length), out=scaled)
-        promised += length * norm
-        if length * norm < min(forcing * promised, enough):
-            break
-        residual -= np.multiply(curved, kind(length), out=scaled)
-        nearer = system.precondition(residual)
-        norm, last = float(np.vdot(residual, nearer)), norm
-        for direction, towards in ((search, nearer), (weighed, residual)):
-            direction *= kind(norm / last)
-            direction += towards
-    return (search if promised == 0 else step), indefinite
+        solved = conjugate_gradients(
+            residual[None],  # one system
+            lambda search, m_search: system.product(search[0], m_search[0])[None],
+            stopping=stopping,
+            precondition=lambda vectors: system.precondition(vectors[0])[None],
+            damping=damping,
+        )
+        return system.split(solved.solution[0]), solved.indefinite

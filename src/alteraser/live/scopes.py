@@ -9,6 +9,7 @@ from alteraser.errors import SettingError
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.accelerate import Anderson
+from alteraser.sweep.executors import Executor, Local
 
 
 class Scope(Protocol):
@@ -65,6 +66,7 @@ class ForgettingRows:
 
     solver: Solver = ah_newton
     block_rows: int = 4096
+    executor: Executor = Local()
     solve_shared: bool = False
 
     def __post_init__(self) -> None:
@@ -81,7 +83,8 @@ class Passes:
 
     A pass solves users while items are fixed, then items. With `acceleration` it starts from a guess for the items;
     None gives the paper's passes, and so does `solve_shared`, the step for parameters that belong to no row, after
-    which the items of two passes cannot be compared. Rows are handed to the solver in blocks of `block_rows`.
+    which the items of two passes cannot be compared. Rows are handed to the solver in blocks of `block_rows`,
+    which the executor runs.
     """
 
     solver: Solver = ah_newton
@@ -90,6 +93,7 @@ class Passes:
     training_gap: float = 1.0
     acceleration: Anderson | None = Anderson()
     block_rows: int = 4096
+    executor: Executor = Local()
     solve_shared: bool = False
 
     def __post_init__(self) -> None:

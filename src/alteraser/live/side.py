@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from alteraser.kernels.tiles import TILE_ROWS, padded
 from alteraser.live.entries import Entries
 from alteraser.live.factors import SideFactors, times
 from alteraser.live.residuals import Residuals, Sums
+from alteraser.live.row_block import RowBlock
 from alteraser.models.base import Quadratic
 
 Floats = NDArray[Any]
@@ -59,14 +60,6 @@ class LossChange:
         )
 
 
-class Neighbourhood(NamedTuple):
-    """Some rows as problems of their own: their entries, one row after another, and what these lead to."""
-
-    entries: SparseRows
-    fixed: FixedFactors
-    weights: RowWeights
-
-
 class SideState:
     """The entries, factors and residuals of the rows of one side."""
 
@@ -104,17 +97,18 @@ class SideState:
         finally:
             self._positions[rows] = -1
 
-    def neighbourhood(self, rows: NDArray[np.int64], other: SideState) -> Neighbourhood:
-        """The entries of some rows with what they lead to on the other side."""
+    def row_block(self, rows: NDArray[np.int64], other: SideState) -> RowBlock:
+        """Some rows as ridge problems of their own, with what their entries lead to on the other side."""
         packed, vectors, missing = self.entries.packed(rows), other.factors.vectors, other.factors.missing
         columns = packed.columns
         if len(columns) < len(vectors):  # a few rows do not wait for a look at everybody's neighbours
             vectors, missing = vectors[columns], missing[columns]
             columns = np.arange(len(columns), dtype=np.int32)
-        return Neighbourhood(
+        return RowBlock(
             SparseRows.from_csr(packed.starts, columns, packed.weights),
             FixedFactors(self.factors.h * vectors, missing),
             RowWeights(self.factors.missing[rows], self.factors.l2[rows]),
+            other.factors.gram.astype(vectors.dtype),
         )
 
     # Residuals -------------------------------------------------------------------------------------------------

@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 from alteraser.data.changes import Change
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
-from alteraser.kernels.entries import add_residuals
-from alteraser.kernels.jit import threads_for
 from alteraser.kernels.live import Targets
-from alteraser.kernels.rows import factorise_rows, substitute_rows
-from alteraser.kernels.sparse import longest_first
-from alteraser.kernels.tiles import padded
-from alteraser.live.factors import times
 from alteraser.live.preconditioner import Preconditioner
+from alteraser.live.row_block import PendingRows, RowBlock
 from alteraser.live.side import LossChange, SideState
 from alteraser.models.base import Quadratic
 
@@ -81,15 +76,16 @@ class LiveState(Generic[QuadraticModel]):
 
     def whole_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
         """Half of minus the gradient of the loss itself in some rows, computed from their entries."""
-        own, other = self.sides[side], self.sides[side.other]
-        entries, fixed, weights = own.neighbourhood(rows, other)
-        vectors = own.factors.vectors[rows]
-        residual: Floats = -weights.missing[:, None] * times(vectors, other.factors.gram)
-        residual -= weights.ridge[:, None] * vectors
-        with threads_for(4 * len(entries.columns) * len(self.h)):
-            schedule = longest_first(np.arange(len(rows)), entries)
-            add_residuals(schedule, entries, vectors, fixed, weights.missing, residual)
-        return residual
+        return self.row_block(side, rows).residual(self.sides[side].factors.vectors[rows])
+
+    def row_block(self, side: Side, rows: NDArray[np.int64]) -> RowBlock:
+        """Some rows as ridge problems of their own."""
+        return self.sides[side].row_block(rows, self.sides[side.other])
+
+    def row_problem(self, side: Side, rows: NDArray[np.int64]) -> PendingRows:
+        """The problem of removing the pending residual of some rows while the other side is fixed."""
+        start, pending = self.sides[side].factors.vectors[rows], self.pending_residual(side, rows)
+        return PendingRows(self.row_block(side, rows), torch.from_numpy(start), torch.from_numpy(pending))
 
     def prior_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
         """What some rows had before the request: what is deferred, and what the original was short of its optimum."""
@@ -207,18 +203,6 @@ class LiveState(Generic[QuadraticModel]):
             )
             change += state.move(rows[some], targets, self.sides[side.other])
         return change
-
-    def solve_rows(self, side: Side, rows: NDArray[np.int64], right_sides: Floats) -> NDArray[np.bool_]:
-        """Turns each right side b into A⁻¹b, A being half the row's Hessian; false where that fails."""
-        entries, fixed, weights = self.sides[side].neighbourhood(rows, self.sides[side.other])
-        kind, d = right_sides.dtype, len(self.h)
-        gram = self.sides[side.other].factors.gram.astype(kind)
-        cholesky, solved = np.empty((len(rows), padded(d) ** 2), kind), np.empty(len(rows), np.bool_)
-        with threads_for(2 * len(entries.columns) * d * d + len(rows) * d**3 / 3):
-            schedule = longest_first(np.arange(len(rows)), entries)
-            factorise_rows(schedule, entries, fixed, gram, weights, cholesky, solved)
-            substitute_rows(cholesky, right_sides)
-        return solved
 
     # From request to request -----------------------------------------------------------------------------------
 

@@ -9,71 +9,83 @@ of the prior residual becomes pending as it takes for the loss to fall.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from alteraser.data.interactions import Side
 from alteraser.live.decrement import TINY
 from alteraser.live.newton_system import Chosen, newton_step
-from alteraser.live.row_problem import PendingRows
+from alteraser.live.row_block import PendingRows
 from alteraser.live.side import LossChange
 from alteraser.live.state import BLOCK, LiveState
+from alteraser.optim.damping import LevenbergMarquardt
 from alteraser.optim.minimize import Solver, minimize
 from alteraser.optim.newton import ah_newton
+from alteraser.sweep.executors import Executor, Local
 
 Floats = NDArray[Any]
-FORCING = (
-    0.05  # of what a step promises: it ends when a product adds less; a usual value for inexact Newton steps
-)
-DAMPING, LEAST_DAMPING = (
-    0.01,
-    1e-4,
-)  # of the preconditioner's inverse: where it starts, and the least that is tried
-FALL, RISE = 0.25, 8.0  # factors of the damping after a step that was kept, and after one that was taken back
+# Of what a step promises: it ends when a product adds less. A usual value for inexact Newton steps.
+FORCING = 0.05
+# Of the preconditioner's inverse, from a hundredth of it on. It rises fast: a step that is taken back costs two moves.
+DAMPING = LevenbergMarquardt(share=0.01, fall=0.25, rise=8.0, floor=1e-4)
 MAX_REFUSALS = (
-    8  # steps taken back before rows stay where they are: the damping is then RISE ** 8 times as large
+    8  # steps taken back before rows stay where they are: the damping is then 8 ** 8 times as large
 )
+
+
+@dataclass(frozen=True)
+class RowSolver:
+    """By what rows are solved while the other side is fixed, in which blocks, and where these are run."""
+
+    solver: Solver = ah_newton
+    block_rows: int = BLOCK
+    executor: Executor = Local()
+
+
+EXACT = RowSolver()
 
 
 class Steps:
     """Moves rows of a state; what lasts from step to step is the damping."""
 
     def __init__(self, state: LiveState[Any]) -> None:
-        self._state, self._damping = state, DAMPING
+        self._state, self._damping = state, DAMPING.share
 
     def solve(
-        self,
-        side: Side,
-        rows: NDArray[np.int64],
-        *,
-        solver: Solver = ah_newton,
-        block_rows: int = BLOCK,
-        admit: bool = True,
+        self, side: Side, rows: NDArray[np.int64], how: RowSolver = EXACT, *, admit: bool = True
     ) -> LossChange:
         """Moves some rows of a side to where nothing of theirs is pending, while the other side stays.
 
         Where that would raise the loss, all of their prior residual is admitted, or they stay where they are.
         """
         change = LossChange()
-        for begin in range(0, len(rows), block_rows):
-            change += self._solve_block(side, rows[begin : begin + block_rows], solver, admit)
+        blocks = [rows[begin : begin + how.block_rows] for begin in range(0, len(rows), how.block_rows)]
+        problems = (self._state.row_problem(side, block) for block in blocks)
+        for block, vectors in zip(
+            blocks, how.executor.map(partial(_solved, how.solver), problems), strict=True
+        ):
+            moved = self._moved(side, block, vectors.numpy())
+            if moved is None and admit:
+                self._admit({side: block}, math.inf, most=1.0)
+                moved = self._moved(
+                    side, block, _solved(how.solver, self._state.row_problem(side, block)).numpy()
+                )
+            change += moved or LossChange()
         return change
 
-    def _solve_block(self, side: Side, rows: NDArray[np.int64], solver: Solver, admit: bool) -> LossChange:
-        state = self._state
-        before = state.sides[side].factors.vectors[rows]
-        for admitted in (False, True):
-            problem = PendingRows(state, side, rows)
-            change = state.move(side, rows, minimize(problem, problem.start, solver=solver).value.numpy())
-            if change.whole <= change.rounding:
-                return change
-            state.move(side, rows, before)
-            if admitted or not admit:
-                break
-            self._admit({side: rows}, math.inf, most=1.0)
-        return LossChange()
+    def _moved(self, side: Side, rows: NDArray[np.int64], vectors: Floats) -> LossChange | None:
+        """Moves rows, unless the loss would rise; None if it would."""
+        before = self._state.sides[side].factors.vectors[rows]
+        change = self._state.move(side, rows, vectors)
+        if change.whole <= change.rounding:
+            return change
+        self._state.move(side, rows, before)
+        return None
 
     def step(
         self,
@@ -109,18 +121,18 @@ class Steps:
             }
             # To take back a step far longer than the rows would leave rounding errors of its own size everywhere.
             if _squares(steps) > _squares(before):
-                self._damping *= RISE
+                self._damping = DAMPING.raised(self._damping)
                 continue
             change = LossChange(indefinite=indefinite)
             for side, rows in chosen.items():
                 change += state.move(side, rows, before[side] + steps[side])
             if change.pending <= 0 and change.whole <= change.rounding:
-                self._damping = max(self._damping * FALL, LEAST_DAMPING)
+                self._damping = DAMPING.lowered(self._damping)
                 return change
             for side, rows in reversed(chosen.items()):
                 state.move(side, rows, before[side])
             if change.pending > 0 or n_admitted == 2:
-                self._damping *= RISE
+                self._damping = DAMPING.raised(self._damping)
             elif self._admit(chosen, math.inf if n_admitted else change.whole, most=most):
                 n_admitted += 1
             else:
@@ -144,6 +156,10 @@ class Steps:
         for side, rows in chosen.items():
             self._state.admit_prior(side, rows, prior[side], share)
         return True
+
+
+def _solved(solver: Solver, problem: PendingRows) -> Tensor:
+    return minimize(problem, problem.start, solver=solver).value
 
 
 def _squares(parts: dict[Side, Floats]) -> float:

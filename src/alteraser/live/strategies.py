@@ -15,7 +15,7 @@ from alteraser.live.newton_system import Chosen
 from alteraser.live.scopes import AllRows, ForgettingRows, Passes, Scope
 from alteraser.live.side import LossChange
 from alteraser.live.state import SIDES
-from alteraser.live.steps import FORCING
+from alteraser.live.steps import FORCING, RowSolver
 from alteraser.sweep.accelerate import History
 
 if TYPE_CHECKING:
@@ -179,10 +179,8 @@ class AlternatingPasses:
 
     def _solve(self, side: Side, rows: Chosen) -> LossChange:
         """Solves rows of a side; prior residual is admitted only of the request's own rows, else others train on."""
-        scope, own = self._scope, rows is self._rows
-        return self._refiner.steps.solve(
-            side, rows[side], solver=scope.solver, block_rows=scope.block_rows, admit=own
-        )
+        how = RowSolver(self._scope.solver, self._scope.block_rows, self._scope.executor)
+        return self._refiner.steps.solve(side, rows[side], how, admit=rows is self._rows)
 
     def _shared(self) -> LossChange:
         if not self._scope.solve_shared or self._remain is None:

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
+from alteraser.models.blocks import SumBlocks, sum_here
 from alteraser.models.objective import Weights
 from alteraser.models.ridge import RidgeSide
 from alteraser.optim.problem import RowProblem
@@ -49,8 +51,20 @@ class RowFactors(Protocol):
         ...
 
 
+class RowTerms(Protocol):
+    """What the row problems of one side are made of besides its interactions, which are placed once and for all.
+
+    It can be pickled.
+    """
+
+    def on(self, data: CSR) -> RowProblems: ...
+
+
 class RowProblems(Protocol):
     """The row problems of one side while all else is fixed, to be taken in blocks; or all together, halved."""
+
+    @property
+    def terms(self) -> RowTerms: ...
 
     def block(self, rows: NDArray[np.int64]) -> RowProblem: ...
 
@@ -68,7 +82,10 @@ class RowProblems(Protocol):
 
 
 class Factored(Recommender, Protocol):
-    """A model whose loss splits by row once the other sides are fixed, and by user for gradient descent."""
+    """A model whose loss splits by row once the other sides are fixed, and by user for gradient descent.
+
+    What is a sum over many rows is made by `sum_blocks`, here unless an executor brings another.
+    """
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -79,9 +96,11 @@ class Factored(Recommender, Protocol):
 
     def with_rows(self, side: Side, rows: NDArray[np.int64], vectors: Tensor) -> Self: ...
 
-    def row_problems(self, side: Side, data: Interactions) -> RowProblems: ...
+    def row_problems(
+        self, side: Side, data: Interactions, *, sum_blocks: SumBlocks = sum_here
+    ) -> RowProblems: ...
 
-    def solve_shared(self, data: Interactions) -> Self:
+    def solve_shared(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> Self:
         """The model with the parameters that belong to no row (Φ) at their best, or as they were if L would rise."""
         ...
 
@@ -89,11 +108,11 @@ class Factored(Recommender, Protocol):
         """A model of the same settings and size with new random rows."""
         ...
 
-    def loss(self, data: Interactions) -> float:
+    def loss(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> float:
         """L, in double precision."""
         ...
 
-    def gradient_norm(self, data: Interactions) -> float:
+    def gradient_norm(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> float:
         """The norm of the gradient of L in all rows, as exact as the tables' own precision."""
         ...
 
@@ -109,7 +128,14 @@ class Factored(Recommender, Protocol):
         """This model with `model` in these dimensions and rows of zeros in the others."""
         ...
 
-    def with_openings(self, full: Interactions, remain: Interactions, users: NDArray[np.int64]) -> Self:
+    def with_openings(
+        self,
+        full: Interactions,
+        remain: Interactions,
+        users: NDArray[np.int64],
+        *,
+        sum_blocks: SumBlocks = sum_here,
+    ) -> Self:
         """The model with an empty direction opened for those users who are worth one since a deletion; or itself."""
         ...
 
@@ -139,7 +165,9 @@ class Quadratic(Factored, Protocol):
         """The weight of each dimension in a score, [dim]."""
         ...
 
-    def row_problems(self, side: Side, data: Interactions) -> RidgeSide: ...
+    def row_problems(
+        self, side: Side, data: Interactions, *, sum_blocks: SumBlocks = sum_here
+    ) -> RidgeSide: ...
 
     def row_weights(
         self, side: Side, counts: NDArray[np.int64]

@@ -13,13 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, ModelError, SettingError
 from alteraser.kernels.entries import batch_gradients, row_losses
 from alteraser.kernels.sparse import FixedFactors
+from alteraser.models.blocks import BLOCK_ROWS, SumBlocks, blocks_of, sum_here
 from alteraser.models.dimensions import Direction, Opening, Pairs, empty_directions
 from alteraser.models.objective import Objective, Weights
-from alteraser.models.ridge import BLOCK_ROWS, RidgeSide, blocks, sparse_rows, weighted_gram
+from alteraser.models.ridge import RidgeSide, RidgeTerms, sparse_rows, weighted_gram
 
 INITIAL_SCALE = 0.1
 
@@ -65,7 +67,7 @@ class Bilinear(ABC):
     def parameters(self) -> dict[str, Tensor]: ...
 
     @abstractmethod
-    def solve_shared(self, data: Interactions) -> Self: ...
+    def solve_shared(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> Self: ...
 
     @property
     def n_users(self) -> int:
@@ -119,19 +121,21 @@ class Bilinear(ABC):
         directions = torch.nn.functional.normalize(self._weighed(self.table(side)), dim=1)
         return directions[torch.from_numpy(rows)] @ directions.T
 
-    def row_problems(self, side: Side, data: Interactions) -> RidgeSide:
+    def row_problems(self, side: Side, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> RidgeSide:
         self.check_belongs(data)
         weights = self.weigh(data)
         # w0 stands with the users' weights; as a factor of both terms it may stand with either.
         missing = {key: torch.from_numpy(value).to(self.dtype) for key, value in weights.missing.items()}
-        return RidgeSide(
-            data=data.by(side),
-            fixed=self._weighed(self.table(side.other)).contiguous(),
+        fixed = self._weighed(self.table(side.other)).contiguous()
+        terms = RidgeTerms(
+            fixed=fixed,
             missing_row=missing[side],
             missing_column=missing[side.other],
             l2=torch.from_numpy(weights.l2[side]).to(self.dtype),
             h=self.h,
+            gram=weighted_gram(fixed, missing[side.other], self.dtype, sum_blocks),
         )
+        return terms.on(data.by(side))
 
     def weigh(self, data: Interactions) -> Weights:
         return self.objective.weigh(data)
@@ -142,33 +146,38 @@ class Bilinear(ABC):
         """Of rows of a side that hold so many interactions, the weight in a missing entry and the penalty."""
         return self.objective.of_rows(side, counts, len(self.table(side.other)))
 
-    def loss(self, data: Interactions) -> float:
+    def loss(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> float:
         self.check_belongs(data)
         weights = self.weigh(data)
-        scaled = self._weighed(self.items)
-        positives = row_losses(
-            sparse_rows(data.by(Side.USERS)),
-            self.users.contiguous().numpy(),
-            FixedFactors(scaled.contiguous().numpy(), weights.missing[Side.ITEMS]),
-            weights.missing[Side.USERS],
-        ).sum()
-        grams = [
-            weighted_gram(table, torch.from_numpy(weights.missing[side]), torch.float64)
-            for side, table in zip(self.sides, (self.users, scaled), strict=True)
-        ]
-        return float(positives) + float((grams[0] * grams[1]).sum()) + self._penalty(weights)
+        missing = [torch.from_numpy(weights.missing[side]) for side in self.sides]
+        tables = self.users.contiguous(), self._weighed(self.items).contiguous()
+        positives = sum_blocks(
+            _loss_of_positives, blocks_of(self.n_users), data.by(Side.USERS), *tables, *missing
+        )
+        users, items = (
+            weighted_gram(table, weight, torch.float64, sum_blocks)
+            for table, weight in zip(tables, missing, strict=True)
+        )
+        return positives + float((users * items).sum()) + self._penalty(weights, sum_blocks)
 
-    def _penalty(self, weights: Weights) -> float:
+    def _penalty(self, weights: Weights, sum_blocks: SumBlocks) -> float:
         """Σ λ‖·‖² over all rows."""
         return sum(
-            float(l2 @ block.square().sum(1))
+            sum_blocks(
+                _penalty_of_block,
+                blocks_of(len(self.table(side))),
+                self.table(side),
+                torch.from_numpy(weights.l2[side]),
+            )
             for side in self.sides
-            for block, l2 in blocks(self.table(side), torch.from_numpy(weights.l2[side]), torch.float64)
         )
 
-    def gradient_norm(self, data: Interactions) -> float:
-        halves = (self.row_problems(side, data).residual(self.table(side)) for side in self.sides)
-        return 2 * math.sqrt(sum(float(half.double().square().sum()) for half in halves))
+    def gradient_norm(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> float:
+        squares = []
+        for side in self.sides:
+            table, terms = self.table(side), self.row_problems(side, data, sum_blocks=sum_blocks).terms
+            squares.append(sum_blocks(_squared_residual, blocks_of(len(table)), data.by(side), terms, table))
+        return 2 * math.sqrt(sum(squares))
 
     def batch_gradients(
         self, users: NDArray[np.int64], data: Interactions, weights: Weights
@@ -187,9 +196,9 @@ class Bilinear(ABC):
         rows = torch.from_numpy(users)
         own, share = self.users[rows], len(users) / self.n_users
         # Missing entries: Σ_u m_u p_uᵀ G p_u with G = Σ_v b_v x_v x_vᵀ, the same as Σ_v b_v x_vᵀ S x_v.
-        gram = (scaled * missing[Side.ITEMS][:, None]).T @ scaled
+        gram = weighted_gram(scaled, missing[Side.ITEMS], self.dtype)
         weighed = own * missing[Side.USERS][rows][:, None]
-        spread = weighed.T @ own
+        spread = weighted_gram(own, missing[Side.USERS][rows], self.dtype)
         own_penalty, item_penalty = (
             l2[Side.USERS][rows][:, None] * own,
             share * l2[Side.ITEMS][:, None] * self.items,
@@ -249,20 +258,28 @@ class Bilinear(ABC):
         del dimensions, h
         return {}
 
-    def with_openings(self, full: Interactions, remain: Interactions, users: NDArray[np.int64]) -> Self:
+    def with_openings(
+        self,
+        full: Interactions,
+        remain: Interactions,
+        users: NDArray[np.int64],
+        *,
+        sum_blocks: SumBlocks = sum_here,
+    ) -> Self:
         """The model with an empty direction opened for each user who is worth one on `remain` (`dimensions.py`).
 
         Not for those who were worth one on `full`: that would be training. A user's row is solved first. The model
         itself is returned if none is opened.
         """
         users = users[remain.by(Side.USERS).counts[users] > 0]
-        ones = {side: torch.ones(len(self.table(side))) for side in self.sides}
-        grams = (weighted_gram(self.table(side), ones[side], torch.float64).numpy() for side in self.sides)
-        spare = empty_directions(grams, self.h.numpy())
+        tables = [self.table(side) for side in self.sides]
+        grams = (weighted_gram(each, torch.ones(len(each)), torch.float64, sum_blocks) for each in tables)
+        spare = empty_directions((gram.numpy() for gram in grams), self.h.numpy())
         if not spare or len(users) == 0:
             return self
         before, after = self._opener(full), self._opener(remain)
-        solved = self.row_problems(Side.USERS, remain).block(users).minimum().double()
+        problems = self.row_problems(Side.USERS, remain, sum_blocks=sum_blocks)
+        solved = problems.block(users).minimum().double()
         of_users, of_items = self.users.double().clone(), self.items.double().clone()
         for user, vector in zip(users.tolist(), solved, strict=True):
             found = after(user, vector, spare[0]) if spare else None
@@ -270,9 +287,10 @@ class Bilinear(ABC):
                 direction = torch.from_numpy(spare.pop(0).vector)
                 of_users[user] = vector + found[0] * direction
                 of_items += torch.from_numpy(found[1])[:, None] * direction
-        tables = {"users": of_users.to(self.dtype), "items": of_items.to(self.dtype)}
-        opened = self.with_parameters({**self.parameters(), **tables}).without_empty_rows(remain)
-        return opened if opened.loss(remain) < self.without_empty_rows(remain).loss(remain) else self
+        moved = {"users": of_users.to(self.dtype), "items": of_items.to(self.dtype)}
+        opened = self.with_parameters({**self.parameters(), **moved}).without_empty_rows(remain)
+        loss = self.without_empty_rows(remain).loss(remain, sum_blocks=sum_blocks)
+        return opened if opened.loss(remain, sum_blocks=sum_blocks) < loss else self
 
     def _opener(self, data: Interactions) -> Callable[[int, Tensor, Direction], Opening | None]:
         """What a user with this vector and the items would be in an empty direction, by `data`."""
@@ -321,3 +339,20 @@ def _random_table(rows: int, dim: int, rng: np.random.Generator, dtype: torch.dt
         block = table[begin : begin + BLOCK_ROWS]
         block.copy_(torch.from_numpy(rng.normal(0, INITIAL_SCALE, tuple(block.shape))))
     return table
+
+
+def _loss_of_positives(
+    rows: slice, data: CSR, own: Tensor, fixed: Tensor, missing_row: Tensor, missing_column: Tensor
+) -> float:
+    """The loss of the entries of some rows, against having them missing."""
+    factors = FixedFactors(fixed.numpy(), missing_column.numpy())
+    losses = row_losses(sparse_rows(data, rows), own[rows].numpy(), factors, missing_row[rows].numpy())
+    return float(losses.sum())
+
+
+def _penalty_of_block(rows: slice, table: Tensor, l2: Tensor) -> float:
+    return float(l2[rows] @ table[rows].double().square().sum(1))
+
+
+def _squared_residual(rows: slice, data: CSR, terms: RidgeTerms, own: Tensor) -> float:
+    return float(terms.on(data).residual(own, rows).double().square().sum())

@@ -10,10 +10,16 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
+from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import ModelError
 from alteraser.models.bilinear import Bilinear, tables_for
+from alteraser.models.blocks import SumBlocks, blocks_of, sum_here
 from alteraser.models.objective import Objective
+from alteraser.models.ridge import weighted_gram
+
+# Entries whose products g are in memory at a time: 32 MiB where d = 64, in double precision.
+BLOCK_ENTRIES = 2**16
 
 
 @final
@@ -70,7 +76,7 @@ class ENMF(Bilinear):
         eta[dimensions] = h
         return {"eta": eta}
 
-    def solve_shared(self, data: Interactions) -> Self:
+    def solve_shared(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> Self:
         """The model with the best h for its tables, the scale of h absorbed by them; itself if L would rise.
 
         As √s·p and √s·q score with h what p and q score with s·h, L as a function of an h of any norm is
@@ -78,8 +84,8 @@ class ENMF(Bilinear):
         c = penalty / (2√dim).
         """
         double = self.with_parameters({name: value.double() for name, value in self.parameters().items()})
-        matrix, side = double._quadratic_in_h(data)
-        penalty = double._penalty(self.weigh(data))
+        matrix, side = double._quadratic_in_h(data, sum_blocks)
+        penalty = double._penalty(self.weigh(data), sum_blocks)
         h = _smallest(matrix, side, penalty / (2 * self.dim**0.5))
         if h is None:
             return self
@@ -90,30 +96,35 @@ class ENMF(Bilinear):
             items=(double.items * scale.sqrt()).to(self.dtype),
             eta=(h / scale).to(self.dtype),
         )
-        return solved if solved.loss(data) < self.loss(data) else self
+        loss = self.loss(data, sum_blocks=sum_blocks)
+        return solved if solved.loss(data, sum_blocks=sum_blocks) < loss else self
 
-    def _quadratic_in_h(self, data: Interactions) -> tuple[Tensor, Tensor]:
+    def _quadratic_in_h(self, data: Interactions, sum_blocks: SumBlocks) -> tuple[Tensor, Tensor]:
         """M and b of L = hᵀMh − 2bᵀh + …, with both tables fixed and g = p_u ⊙ q_v:
 
         M = (Σ_u m_u p_u p_uᵀ) ∘ (Σ_v b_v q_v q_vᵀ) + Σ_R (w − m_u b_v) g gᵀ,  b = Σ_R w g.
         """
-        by_user = data.by(Side.USERS)
-        missing = {side: torch.from_numpy(values) for side, values in self.weigh(data).missing.items()}
-        users, items = self.users, self.items
-        matrix = ((users * missing[Side.USERS][:, None]).T @ users) * (
-            (items * missing[Side.ITEMS][:, None]).T @ items
+        by_user, weights, tables = data.by(Side.USERS), self.weigh(data), (self.users, self.items)
+        missing = [torch.from_numpy(weights.missing[side]) for side in self.sides]
+        users, items = (
+            weighted_gram(table, weight, self.dtype, sum_blocks)
+            for table, weight in zip(tables, missing, strict=True)
         )
-        side = torch.zeros(self.dim, dtype=users.dtype)
-        owner = by_user.owners()
-        for start in range(0, len(owner), 65536):  # a slice of entries at a time, to bound the memory
-            part = slice(start, start + 65536)
-            user, item = torch.from_numpy(owner[part]), torch.from_numpy(by_user.columns[part]).long()
-            weight = torch.from_numpy(by_user.weights[part]).to(users.dtype)
-            product = users[user] * items[item]
-            excess = weight - missing[Side.USERS][user] * missing[Side.ITEMS][item]
-            matrix += (product * excess[:, None]).T @ product
-            side += weight @ product
-        return matrix, side
+        blocks = blocks_of(by_user.n_entries, BLOCK_ENTRIES)
+        of_entries = sum_blocks(_quadratic_of_entries, blocks, by_user, *tables, *missing)
+        return users * items + of_entries[:-1], of_entries[-1]
+
+
+def _quadratic_of_entries(
+    entries: slice, data: CSR, users: Tensor, items: Tensor, missing_user: Tensor, missing_item: Tensor
+) -> Tensor:
+    """Σ (w − m_u b_v) g gᵀ over some entries, and in one more row Σ w g."""
+    owners = np.searchsorted(data.starts, np.arange(entries.start, entries.stop), side="right") - 1
+    user, item = torch.from_numpy(owners), torch.from_numpy(data.columns[entries]).long()
+    weight = torch.from_numpy(data.weights[entries]).to(users.dtype)
+    product = users[user] * items[item]
+    excess = weight - missing_user[user] * missing_item[item]
+    return torch.cat([(product * excess[:, None]).T @ product, (weight @ product)[None]])
 
 
 def _smallest(matrix: Tensor, side: Tensor, c: float) -> Tensor | None:

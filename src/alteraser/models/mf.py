@@ -11,6 +11,7 @@ from torch import Tensor
 
 from alteraser.data.interactions import Interactions
 from alteraser.models.bilinear import Bilinear, tables_for
+from alteraser.models.blocks import SumBlocks, sum_here
 from alteraser.models.objective import Objective
 
 
@@ -42,7 +43,7 @@ class MF(Bilinear):
     def parameters(self) -> dict[str, Tensor]:
         return {"users": self.users, "items": self.items}
 
-    def solve_shared(self, data: Interactions) -> Self:
+    def solve_shared(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> Self:
         """Itself: there are no others."""
-        del data
+        del data, sum_blocks
         return self

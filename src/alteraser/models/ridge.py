@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -20,41 +20,38 @@ from alteraser.kernels.entries import add_residuals, cross_products, entry_score
 from alteraser.kernels.rows import factorise_rows, solve_rows, substitute_rows
 from alteraser.kernels.sparse import FixedFactors, RowWeights, Schedule, SparseRows, longest_first
 from alteraser.kernels.tiles import padded
+from alteraser.models.blocks import SumBlocks, blocks_of, sum_here
 from alteraser.optim.problem import Expansion, RowProblem
 
 # Hessian products until conjugate gradients end. At the tolerance of `cg_newton`, nine in ten rows of MovieLens-1M
 # (d = 64) take at most 3; one more is counted, since the exact solution is the safer of the two.
 EXPECTED_PRODUCTS = 4
-BLOCK_ROWS = 2**15  # of a table, copied at a time: 16 MiB where d = 64, in double precision
+ALL_ROWS = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeSide:
-    """All row problems of one side while `fixed`, the other side's scaled factors, stays as it is."""
+class RidgeTerms:
+    """What the row problems of one side are made of besides its interactions."""
 
-    data: CSR
-    fixed: Tensor  # [n_columns, d]
+    fixed: Tensor  # [n_columns, d], the other side's scaled factors
     missing_row: Tensor  # [n_rows]
     missing_column: Tensor  # [n_columns]
     l2: Tensor  # [n_rows]
     h: Tensor  # [d], what the other side's factors are scaled with
+    gram: Tensor  # [d, d], Σ_c m_c x_c x_cᵀ over all columns
 
-    @cached_property
-    def gram(self) -> Tensor:
-        """Σ_c m_c x_c x_cᵀ over all columns, [d, d]."""
-        return weighted_gram(self.fixed, self.missing_column, self.fixed.dtype)
+    def on(self, data: CSR) -> RidgeSide:
+        return RidgeSide(data, self)
 
-    def block(self, rows: NDArray[np.int64]) -> RidgeRows:
-        return RidgeRows(self, rows)
-
-    def to(self, dtype: torch.dtype) -> RidgeSide:
-        return RidgeSide(
-            self.data,
-            self.fixed.to(dtype),
+    def to(self, dtype: torch.dtype) -> RidgeTerms:
+        fixed, missing_column = self.fixed.to(dtype), self.missing_column.to(dtype)
+        return RidgeTerms(
+            fixed,
             self.missing_row.to(dtype),
-            self.missing_column.to(dtype),
+            missing_column,
             self.l2.to(dtype),
             self.h.to(dtype),
+            weighted_gram(fixed, missing_column, dtype),
         )
 
     @cached_property
@@ -64,17 +61,36 @@ class RidgeSide:
         basis = vectors.to(self.fixed.dtype)
         return basis, values.clamp_min(0).to(basis.dtype), self.fixed @ basis
 
-    def residual(self, own: Tensor) -> Tensor:
-        own = own.contiguous()
-        residual = -(own * self.missing_row[:, None]) @ self.gram - own * self.l2[:, None]
-        add_residuals(
-            self._schedule, self._rows, own.numpy(), self._fixed, self._weights.missing, residual.numpy()
-        )
+
+@dataclass(frozen=True, eq=False)
+class RidgeSide:
+    """All row problems of one side while the other side stays as it is."""
+
+    data: CSR
+    terms: RidgeTerms
+
+    @property
+    def missing_row(self) -> Tensor:
+        return self.terms.missing_row
+
+    @property
+    def l2(self) -> Tensor:
+        return self.terms.l2
+
+    def block(self, rows: NDArray[np.int64]) -> RidgeRows:
+        return RidgeRows(self, rows)
+
+    def residual(self, own: Tensor, rows: slice = ALL_ROWS) -> Tensor:
+        terms, entries = self.terms, sparse_rows(self.data, rows)
+        own, missing_row = own[rows].contiguous(), terms.missing_row[rows]
+        residual = -(own * missing_row[:, None]) @ terms.gram - own * terms.l2[rows, None]
+        schedule = longest_first(np.arange(len(own)), entries)
+        add_residuals(schedule, entries, own.numpy(), self._fixed, missing_row.numpy(), residual.numpy())
         return residual
 
     def cross(self, own: Tensor, change: Tensor) -> Tensor:
-        own, change = own.contiguous(), (change * self.h).contiguous()
-        spread = (change * self.missing_column[:, None]).T @ self.fixed
+        own, change = own.contiguous(), (change * self.terms.h).contiguous()
+        spread = (change * self.terms.missing_column[:, None]).T @ self.terms.fixed
         products = (own * self.missing_row[:, None]) @ (spread + spread.T)
         cross_products(
             self._schedule,
@@ -88,10 +104,10 @@ class RidgeSide:
         return products
 
     def factorised(self, space: NDArray[Any] | None = None) -> RidgeFactors | None:
-        fixed, n, d = self._fixed, len(self.l2), self.fixed.shape[1]
+        fixed, n, d = self._fixed, len(self.l2), self.terms.fixed.shape[1]
         space = np.empty((n, padded(d) ** 2), fixed.vectors.dtype) if space is None else space
         solved = np.empty(n, dtype=np.bool_)
-        gram = self.gram.numpy()
+        gram = self.terms.gram.numpy()
         factorise_rows(self._schedule, self._rows, fixed, gram, self._weights, space, solved)
         return RidgeFactors(space) if solved.all() else None
 
@@ -106,7 +122,7 @@ class RidgeSide:
 
     @property
     def _fixed(self) -> FixedFactors:
-        return FixedFactors(self.fixed.numpy(), self.missing_column.numpy())
+        return FixedFactors(self.terms.fixed.numpy(), self.terms.missing_column.numpy())
 
     @property
     def _weights(self) -> RowWeights:
@@ -137,21 +153,21 @@ class RidgeRows(RowProblem):
     rows: NDArray[np.int64]
 
     def value(self, x: Tensor) -> Tensor:
-        side, (weights, excess, owner) = self.side, self._entries
+        terms, (weights, excess, owner) = self.side.terms, self._entries
         score = _scores(x, self)
         of_entries = weights - 2 * weights * score + excess * score**2
         entries = torch.zeros(len(x), dtype=x.dtype).index_add(0, owner, of_entries)
         rows = torch.from_numpy(self.rows)
-        missing = side.missing_row[rows] * ((x @ side.gram) * x).sum(1)
-        return entries + missing + side.l2[rows] * x.square().sum(1)
+        missing = terms.missing_row[rows] * ((x @ terms.gram) * x).sum(1)
+        return entries + missing + terms.l2[rows] * x.square().sum(1)
 
     def hessian(self, x: Tensor) -> Tensor:
         """2A of each row, whatever x is."""
-        side, (_, excess, _) = self.side, self._entries
+        terms, (_, excess, _) = self.side.terms, self._entries
         rows, identity = torch.from_numpy(self.rows), torch.eye(x.shape[1], dtype=x.dtype)
-        matrix = side.missing_row[rows, None, None] * side.gram + side.l2[rows, None, None] * identity
+        matrix = terms.missing_row[rows, None, None] * terms.gram + terms.l2[rows, None, None] * identity
         for place, (first, last) in enumerate(pairwise(self._first.tolist())):
-            vectors = side.fixed[self._columns[first:last]]
+            vectors = terms.fixed[self._columns[first:last]]
             matrix[place].addmm_(vectors.T, excess[first:last, None] * vectors)
         return matrix.mul_(2)
 
@@ -171,7 +187,8 @@ class RidgeRows(RowProblem):
         vectors, solved = self._solve()
         if not solved.all():
             failed = np.flatnonzero(~solved)
-            again, solved = RidgeRows(self.side.to(torch.float64), self.rows[failed])._solve()
+            double = self.side.terms.to(torch.float64).on(self.side.data)
+            again, solved = RidgeRows(double, self.rows[failed])._solve()
             if not solved.all():
                 raise ModelError(
                     f"{int((~solved).sum())} of {len(self.rows)} rows have no single answer in double precision. "
@@ -186,7 +203,7 @@ class RidgeRows(RowProblem):
         counts = np.diff(self._first)
         # Each product, and the residual to begin with, takes 4·d operations an entry; a matrix d² and its factor d³/3.
         by_products = 4 * d * (EXPECTED_PRODUCTS + 1) * counts < d**2 * counts + d**3 / 3
-        basis, spectrum, fixed = side.in_own_basis
+        basis, spectrum, fixed = side.terms.in_own_basis
         rows = np.flatnonzero(by_products)
         vectors = x[torch.from_numpy(rows)] @ basis
         descend_rows(
@@ -208,7 +225,7 @@ class RidgeRows(RowProblem):
 
     def _solve(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         side = self.side
-        gram = side.gram.numpy()
+        gram = side.terms.gram.numpy()
         return solve_rows(self.rows, side._rows, fixed=side._fixed, gram=gram, weights=side._weights)
 
     @cached_property
@@ -225,23 +242,23 @@ class RidgeRows(RowProblem):
     @cached_property
     def _entries(self) -> tuple[Tensor, Tensor, Tensor]:
         """Of each entry of the block: its weight w, its excess weight w − m_r m_c, its row in the block."""
-        side, counts = self.side, np.diff(self._first)
-        owner = torch.from_numpy(np.repeat(np.arange(len(self.rows)), counts))
-        weights = torch.from_numpy(side.data.weights[side.data.entries_of(self.rows)]).to(side.fixed.dtype)
-        missing = side.missing_row[torch.from_numpy(self.rows)][owner] * side.missing_column[self._columns]
+        data, terms = self.side.data, self.side.terms
+        owner = torch.from_numpy(np.repeat(np.arange(len(self.rows)), np.diff(self._first)))
+        weights = torch.from_numpy(data.weights[data.entries_of(self.rows)]).to(terms.fixed.dtype)
+        missing = terms.missing_row[torch.from_numpy(self.rows)][owner] * terms.missing_column[self._columns]
         return weights, weights - missing, owner
 
     def scores_of(self, vectors: Tensor) -> Tensor:
         """y·x_c of every entry of the block."""
         scores = torch.empty(int(self._first[-1]), dtype=vectors.dtype)
-        own, fixed = vectors.contiguous().numpy(), self.side.fixed.numpy()
+        own, fixed = vectors.contiguous().numpy(), self.side.terms.fixed.numpy()
         entry_scores(self.rows, self._first, self.side._rows, own, fixed, scores.numpy())
         return scores
 
     def sums_of(self, values: Tensor) -> Tensor:
         """Σ_c value_c x_c of every row of the block: the transpose of `scores_of`."""
-        sums = torch.empty(len(self.rows), self.side.fixed.shape[1], dtype=values.dtype)
-        given, fixed = values.contiguous().numpy(), self.side.fixed.numpy()
+        sums = torch.empty(len(self.rows), self.side.terms.fixed.shape[1], dtype=values.dtype)
+        given, fixed = values.contiguous().numpy(), self.side.terms.fixed.numpy()
         entry_sums(self.rows, self._first, self.side._rows, given, fixed, sums.numpy())
         return sums
 
@@ -274,21 +291,19 @@ _scores: Callable[[Tensor, RidgeRows], Tensor] = _Scores.apply
 _sums: Callable[[Tensor, RidgeRows], Tensor] = _Sums.apply
 
 
-def sparse_rows(data: CSR) -> SparseRows:
-    """The compressed data as kernels take it, without a copy."""
-    return SparseRows.from_csr(data.starts, data.columns, data.weights)
+def sparse_rows(data: CSR, rows: slice = ALL_ROWS) -> SparseRows:
+    """The compressed data, or some rows of it, as kernels take it, without a copy."""
+    whole = SparseRows.from_csr(data.starts, data.columns, data.weights)
+    return whole._replace(starts=whole.starts[rows], stops=whole.stops[rows])
 
 
-def weighted_gram(table: Tensor, weights: Tensor, dtype: torch.dtype) -> Tensor:
+def weighted_gram(
+    table: Tensor, weights: Tensor, dtype: torch.dtype, sum_blocks: SumBlocks = sum_here
+) -> Tensor:
     """Σ_r weights_r y_r y_rᵀ over the rows of a table, without a copy of it."""
-    gram = torch.zeros((table.shape[1],) * 2, dtype=dtype)
-    for block, weight in blocks(table, weights, dtype):
-        gram += (block * weight[:, None]).T @ block
-    return gram
+    return sum_blocks(partial(_gram_of_block, dtype), blocks_of(len(table)), table, weights)
 
 
-def blocks(table: Tensor, weights: Tensor, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
-    """Some rows of a table and their weights at a time."""
-    for begin in range(0, len(table), BLOCK_ROWS):
-        some = slice(begin, begin + BLOCK_ROWS)
-        yield table[some].to(dtype), weights[some].to(dtype)
+def _gram_of_block(dtype: torch.dtype, rows: slice, table: Tensor, weights: Tensor) -> Tensor:
+    vectors = table[rows].to(dtype)
+    return (vectors * weights[rows, None].to(dtype)).T @ vectors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -93,6 +93,7 @@ class Descent:
     max_steps: int = 200
     tolerance: float = 1e-10
     seed: int = 0
+    exact_on_quadratics: ClassVar[bool] = False
 
     def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
         memory = self._begin(x) if memory is None else memory

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from alteraser.optim.conjugate_gradients import Stopping, conjugate_gradients
 from alteraser.optim.problem import Expansion
 
 
@@ -39,26 +40,7 @@ class CG:
     max_products: int = 200
 
     def direction(self, here: Expansion, damping: Tensor) -> Tensor:
-        direction = torch.zeros_like(here.gradient)
-        residual = -here.gradient
-        search = residual.clone()
-        tiny = torch.finfo(residual.dtype).tiny
-        norm = residual.square().sum(1)
-        goal = norm * self.tolerance**2
-        active = norm > goal
-        for _ in range(self.max_products):
-            if not active.any():
-                break
-            curved = here.product(search) + damping[:, None] * search
-            curvature = (search * curved).sum(1)
-            fresh = active & (direction == 0).all(1) & (curvature <= 0)
-            direction = torch.where(fresh[:, None], residual, direction)
-            active = active & (curvature > 0)
-            length = torch.where(active, norm / curvature.clamp_min(tiny), 0)[:, None]
-            direction = direction + length * search
-            residual = residual - length * curved
-            new_norm = residual.square().sum(1)
-            search = residual + (new_norm / norm.clamp_min(tiny))[:, None] * search
-            norm = torch.where(active, new_norm, norm)
-            active = active & (norm > goal)
-        return direction
+        stopping = Stopping(relative_residual=self.tolerance, max_products=self.max_products)
+        return conjugate_gradients(
+            -here.gradient, lambda search, _: here.product(search), stopping=stopping, damping=damping
+        ).solution

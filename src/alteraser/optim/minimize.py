@@ -47,6 +47,11 @@ class Solver(Protocol):
     @property
     def max_steps(self) -> int: ...
 
+    @property
+    def exact_on_quadratics(self) -> bool:
+        """Whether it leads to the very minimum of a quadratic, up to rounding, so that factors may stand for it."""
+        ...
+
     def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
         """One step from x; `memory` is None the first time, then what the step before returned."""
         ...

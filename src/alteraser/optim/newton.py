@@ -27,15 +27,17 @@ class Newton:
     tolerance: float = 1e-10
     max_steps: int = 20
 
+    @property
+    def exact_on_quadratics(self) -> bool:
+        return self._plain and isinstance(self.linear, Cholesky)
+
     def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
-        # A full, undamped step on a quadratic is its minimum, which the problem may know without a stored Hessian.
-        if (self.search, self.damping, self.curvature) == (FullStep(), Undamped(), Hessian()):
-            if isinstance(self.linear, Cholesky) and (exact := problem.minimum()) is not None:
-                return Step(exact, memory, Status.CONVERGED)
-            if (
-                isinstance(self.linear, CG)
-                and (nearer := self._descended(self.linear, problem, x)) is not None
-            ):
+        # The minimum of a quadratic, or where products lead, may be known to the problem without a stored Hessian.
+        if self.exact_on_quadratics and (exact := problem.minimum()) is not None:
+            return Step(exact, memory, Status.CONVERGED)
+        if self._plain and isinstance(self.linear, CG):
+            nearer = self._descended(self.linear, problem, x)
+            if nearer is not None:
                 return Step(nearer, memory, None)
         here = self.curvature.expand(problem, x)
         damping = self.damping.first(here) if memory is None else memory
@@ -51,6 +53,11 @@ class Newton:
         )
         promised = predicted <= self.tolerance * (1 + here.value.abs())
         return Step(reached, damping, Status.CONVERGED if bool(promised.all()) else None)
+
+    @property
+    def _plain(self) -> bool:
+        """Whether a step is the whole of Newton's own, neither shortened nor damped."""
+        return (self.search, self.damping, self.curvature) == (FullStep(), Undamped(), Hessian())
 
     @staticmethod
     def _descended(linear: CG, problem: RowProblem, x: Tensor) -> Tensor | None:

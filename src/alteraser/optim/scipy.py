@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ class ScipyRows:
     method: Method
     tolerance: float = 1e-10
     max_steps: int = 200
+    exact_on_quadratics: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):

@@ -44,12 +44,12 @@ class Extrapolated:
         if guess is not None:
             start = model.with_parameters({**model.parameters(), last.value: guess})
         before = self._sweeper.halves(start, self._data, self._rows, first)
-        if guess is not None and not before.loss(self._data) <= loss:
+        if guess is not None and not self._sweeper.loss(before, self._data) <= loss:
             self._history.forget()
             before = self._sweeper.halves(model, self._data, self._rows, first)
         after = self._sweeper.half(before, self._data, self._rows, last)
         self._history.add(before.table(last), after.table(last))
-        return after, after.loss(self._data)
+        return after, self._sweeper.loss(after, self._data)
 
 
 @dataclass(eq=False)

@@ -20,13 +20,15 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.kernels.tiles import padded
 from alteraser.models.base import RowFactors
-from alteraser.optim.newton import ah_newton
+from alteraser.optim.conjugate_gradients import Stopping, conjugate_gradients
+from alteraser.optim.damping import LevenbergMarquardt
 from alteraser.sweep.accelerate import Anderson, Extrapolated
-from alteraser.sweep.executors import Serial
 from alteraser.sweep.sweep import Advance, Model, Sweeper
 
+# Usual values; no record tells that they were tuned on data.
 MAX_REFUSALS = 6
 SLOW = 0.25  # a step that gains more than this share of what the step before gained calls for new factors
+FALL, RISE = 0.25, 4.0  # of the damping
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,9 @@ class JointNewton:
     Far from the optimum passes are cheaper: those of `fallback` come first, until one lowers the loss by less than
     `switch_below` of it (infinity: none of them). `damping` is where the damping starts; it falls while steps keep
     their promise and rises when they do not. A step ends when a product adds less than `forcing` of what it
-    promises, or after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, with
-    solvers other than AH-Newton and where blocks run elsewhere, `fallback` takes over.
+    promises, or after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, and with
+    solvers that are not exact, `fallback` takes over. They are kept in this process: an executor that runs blocks
+    elsewhere is refused. The defaults are usual values; no record tells that they were tuned on data.
     """
 
     switch_below: float = math.inf
@@ -57,13 +60,18 @@ class JointNewton:
             )
 
     def begin(self, sweeper: Sweeper, model: Model, data: Interactions) -> Advance[Model]:
+        if not sweeper.executor.in_process:
+            raise SettingError(
+                f"JointNewton keeps the factors of all rows in this process, but blocks are run elsewhere by "
+                f"{type(sweeper.executor).__name__}. Take acceleration=Anderson() or None with it, or executor=Local()."
+            )
         tables = [model.table(side) for side in model.sides]
         size = sum(len(table) * padded(table.shape[1]) ** 2 * table.element_size() for table in tables)
-        here = sweeper.solver == ah_newton and type(sweeper.executor) is Serial
-        if not here or len(tables) != 2 or size > self.max_bytes:
+        if not sweeper.solver.exact_on_quadratics or len(tables) != 2 or size > self.max_bytes:
             return self.fallback.begin(sweeper, model, data)
         passes = Extrapolated(self.fallback.window, sweeper, data)
-        return _Joint(self, passes, data, self.damping, near=self.switch_below == math.inf)
+        rule = LevenbergMarquardt(share=self.damping, fall=FALL, rise=RISE)
+        return _Joint(self, sweeper, passes, data, rule, rule.share, near=self.switch_below == math.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +88,10 @@ class _Joint:
     """What lasts from step to step: the damping, and the factors, which serve until a step breaks its promise."""
 
     settings: JointNewton
+    sweeper: Sweeper
     fallback: Extrapolated
     data: Interactions
+    rule: LevenbergMarquardt
     damping: float
     near: bool
     fall: float = math.inf  # of the step before
@@ -99,23 +109,23 @@ class _Joint:
                 factorised = self._factorise(start)
                 if factorised is None:
                     break
-                start, here, fresh = factorised, factorised.loss(self.data), True
+                start, here, fresh = factorised, self.sweeper.loss(factorised, self.data), True
             step = self._step(start)
             end = self._after(start, step)
-            reached = end.loss(self.data)
-            kept = (here - reached) / step.promised if step.promised > 0 else 1.0
+            reached = self.sweeper.loss(end, self.data)
+            fall = here - reached
             if reached <= min(here, loss):
-                self.damping *= 0.25 if kept > 0.75 else 4.0 if kept < 0.25 else 1.0
-                if not 0.5 < kept < 2 or here - reached > SLOW * self.fall:
+                self.damping = self.rule.next(self.damping, predicted=step.promised, actual=fall)
+                if not step.promised / 2 <= fall <= 2 * step.promised or fall > SLOW * self.fall:
                     self.factors.clear()
-                self.fall = here - reached
+                self.fall = fall
                 return end, reached
             if not fresh:
                 self.factors.clear()
             elif step.promised <= torch.finfo(step.of_last.dtype).eps * here:
                 return (start, here) if here <= loss else (model, loss)  # the loss could not show more
             else:
-                self.damping *= 4
+                self.damping = self.rule.raised(self.damping)
         self.factors.clear()
         return self.fallback(model, loss)
 
@@ -150,31 +160,21 @@ class _Joint:
         (first, last), (p, q) = model.sides, (model.table(side) for side in model.sides)
         of_first, of_last = (model.row_problems(side, self.data) for side in (first, last))
         solve_first, solve_last = self.factors[first].solve, self.factors[last].solve
-        dp, dq, promised = torch.zeros_like(p), torch.zeros_like(q), 0.0
-        residual = of_last.residual(q)
-        search = solve_last(residual)
-        # A_Q times the search direction, kept by the same recurrence as the direction itself.
-        weighed, norm = residual, _dot(residual, search)
-        for _ in range(self.settings.max_products):
-            response = solve_first(of_first.cross(p, search))
-            curved = (1 + self.damping) * weighed - of_last.cross(q, response)
-            curvature = _dot(search, curved)
-            if not curvature > self.damping / 2 * _dot(search, weighed):
-                break  # hardly curved, or the wrong way: the picture does not hold that far
-            length = norm / curvature
-            dq, dp = dq + length * search, dp - length * response
-            promised += length * norm
-            if length * norm < self.settings.forcing * promised:
-                break
-            residual = residual - length * curved
-            nearer = solve_last(residual)
-            norm, before = _dot(residual, nearer), norm
-            search = nearer + norm / before * search
-            weighed = residual + norm / before * weighed
-        if promised == 0:  # the step of a plain pass
-            return _Step(-solve_first(of_first.cross(p, search)), search, norm)
-        return _Step(dp, dq, promised)
 
+        def response(change: Tensor) -> Tensor:
+            """Minus how the first side's rows move along when the last side's do."""
+            return solve_first(of_first.cross(p, change))
 
-def _dot(a: Tensor, b: Tensor) -> float:
-    return float(torch.dot(a.flatten().double(), b.flatten().double()))
+        def product(search: Tensor, a_search: Tensor) -> Tensor:
+            return a_search - of_last.cross(q, response(search[0]))[None]
+
+        settings = self.settings
+        solved = conjugate_gradients(
+            of_last.residual(q)[None],
+            product,
+            precondition=lambda residual: solve_last(residual[0])[None],
+            damping=self.damping,
+            stopping=Stopping(forcing=settings.forcing, max_products=settings.max_products),
+        )
+        step = solved.solution[0]
+        return _Step(-response(step), step, float(solved.decrease[0]))

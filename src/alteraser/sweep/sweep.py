@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
-from alteraser.models.base import Factored, RowProblems
+from alteraser.models.base import Factored, RowTerms
 from alteraser.optim.minimize import Solver, Status, minimize
-from alteraser.sweep.executors import Executor, Serial
+from alteraser.sweep.executors import Executor, Local, SumBy
 
 log = logging.getLogger(__name__)
 Model = TypeVar("Model", bound=Factored)
@@ -65,11 +66,15 @@ class Rows:
 
 @dataclass(frozen=True)
 class Sweeper:
-    """How a pass is made: the solver for a block of rows, the rows in a block, where blocks run, and Φ or not."""
+    """How a pass is made: the solver for a block of rows, the rows in a block, where blocks run, and Φ or not.
+
+    The size of a block is a setting and follows neither threads nor machines, so that results do not either. 4,096 rows
+    are enough to keep the threads of one machine busy; a usual value.
+    """
 
     solver: Solver
     block_rows: int = 4096
-    executor: Executor = Serial()
+    executor: Executor = Local()
     solve_shared: bool = False
 
     def __post_init__(self) -> None:
@@ -79,7 +84,19 @@ class Sweeper:
     def sweep(self, model: Model, data: Interactions, rows: Rows) -> Model:
         """One pass: each side in turn while the others are fixed, users first, then items; then Φ if asked."""
         model = self.halves(model, data, rows, model.sides)
-        return model.solve_shared(data) if self.solve_shared else model
+        return model.solve_shared(data, sum_blocks=self._sum) if self.solve_shared else model
+
+    def loss(self, model: Factored, data: Interactions) -> float:
+        """L, its blocks run by the executor."""
+        return model.loss(data, sum_blocks=self._sum)
+
+    def gradient_norm(self, model: Factored, data: Interactions) -> float:
+        """The norm of the gradient of L in all rows, its blocks run by the executor."""
+        return model.gradient_norm(data, sum_blocks=self._sum)
+
+    @property
+    def _sum(self) -> SumBy:
+        return SumBy(self.executor)
 
     def halves(self, model: Model, data: Interactions, rows: Rows, sides: Sequence[Side]) -> Model:
         """Some sides in turn, each while the others are fixed."""
@@ -91,10 +108,13 @@ class Sweeper:
         """The rows of one side at their minimum, all else fixed; a row without interactions becomes zero."""
         if len(rows.of(side)) == 0:
             return model
-        problems, table = model.row_problems(side, data), model.table(side)
-        solve = partial(_solve_block, problems, table, data.by(side).counts, self.solver)
-        vectors, begin = table.new_empty((len(rows.of(side)), table.shape[1])), 0
-        for block in self.executor.map(solve, rows.blocks(side, self.block_rows)):
+        terms = model.row_problems(side, data, sum_blocks=self._sum).terms
+        placed = [self.executor.place(value) for value in (data.by(side), terms)]
+        table, begin = model.table(side), 0
+        vectors = table.new_empty((len(rows.of(side)), table.shape[1]))
+        # Of the table that is being solved a block needs its own rows alone: they travel with it.
+        blocks = ((some, table[torch.from_numpy(some)]) for some in rows.blocks(side, self.block_rows))
+        for block in self.executor.map(partial(_solve_block, self.solver), blocks, *placed):
             vectors[begin : begin + len(block)] = block
             begin += len(block)
         return model.with_rows(side, rows.of(side), vectors)
@@ -152,7 +172,7 @@ def repeat(
     than rounding, they have not converged. `loss` is the model's, if it is known.
     """
     check_stopping_rule(max_passes, tolerance)
-    losses = [model.loss(data) if loss is None else loss]
+    losses = [sweeper.loss(model, data) if loss is None else loss]
     # The step for Φ rescales the tables, so that those of two passes cannot be compared.
     advance: Advance[Model] = _Plain(sweeper, data)
     if acceleration is not None and not sweeper.solve_shared:
@@ -171,7 +191,7 @@ def repeat(
             return Passes(model, losses, converged=False)
         if losses[-1] <= loss_goal or fall < tolerance * losses[-2]:
             return Passes(model, losses, converged=True)
-        if gradient_goal > 0 and model.gradient_norm(data) <= gradient_goal:
+        if gradient_goal > 0 and sweeper.gradient_norm(model, data) <= gradient_goal:
             return Passes(model, losses, converged=True)
     return Passes(model, losses, converged=False)
 
@@ -186,19 +206,22 @@ class _Plain:
     def __call__(self, model: Model, loss: float) -> tuple[Model, float]:
         del loss
         model = self.sweeper.sweep(model, self.data, Rows.occupied(self.data))
-        return model, model.loss(self.data)
+        return model, self.sweeper.loss(model, self.data)
 
 
 def _solve_block(
-    problems: RowProblems, table: Tensor, counts: NDArray[np.int64], solver: Solver, rows: NDArray[np.int64]
+    solver: Solver, block: tuple[NDArray[np.int64], Tensor], data: CSR, terms: RowTerms
 ) -> Tensor:
+    """The minimum of each row of a block, from where it is."""
+    rows, start = block
     # The minimum of an empty row is zero, and nothing of a forgotten row may be left by an inexact solver, not even
     # the sign of a zero: such rows are not solved at all.
-    solved = torch.zeros(len(rows), table.shape[1], dtype=table.dtype)
-    occupied = counts[rows] > 0
+    solved = torch.zeros_like(start)
+    occupied = data.starts[rows + 1] > data.starts[rows]
     if occupied.any():
-        start = table[torch.from_numpy(rows[occupied])]
-        solution = minimize(problems.block(rows[occupied]), start, solver=solver)
+        if not occupied.all():
+            rows, start = rows[occupied], start[torch.from_numpy(occupied)]
+        solution = minimize(terms.on(data).block(rows), start, solver=solver)
         if solution.status is not Status.CONVERGED:
             log.debug("A block of %d rows ended after %d steps, not converged", len(start), solution.steps)
         solved[torch.from_numpy(occupied)] = solution.value

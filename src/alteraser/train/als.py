@@ -11,6 +11,7 @@ from alteraser.data.interactions import Interactions
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.accelerate import Anderson
+from alteraser.sweep.executors import Executor, Local
 from alteraser.sweep.sweep import Acceleration, Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
 from alteraser.train.base import Training
 
@@ -19,7 +20,7 @@ from alteraser.train.base import Training
 class ALS:
     """Stops when a pass lowers the loss by less than `tolerance` of it, or it is `loss_goal`; nothing is random.
 
-    Passes are accelerated unless `acceleration` is None.
+    Passes are accelerated unless `acceleration` is None. Their blocks are run by `executor`.
     """
 
     max_passes: int = 200
@@ -28,6 +29,7 @@ class ALS:
     solver: Solver = ah_newton
     solve_shared: bool = False
     loss_goal: float = -math.inf
+    executor: Executor = Local()
 
     def __post_init__(self) -> None:
         check_stopping_rule(self.max_passes, self.tolerance)
@@ -41,7 +43,7 @@ class ALS:
         progress: Progress | None = None,
     ) -> Training[Model]:
         del rng
-        sweeper = Sweeper(self.solver, solve_shared=self.solve_shared)
+        sweeper = Sweeper(self.solver, executor=self.executor, solve_shared=self.solve_shared)
         passes = repeat(
             sweeper,
             model.without_empty_rows(data),
