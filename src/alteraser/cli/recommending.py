@@ -92,11 +92,14 @@ def similar(
     import polars as pl
     import torch
 
+    from alteraser.models.base import Similar, lacking
     from alteraser.models.checkpoint import load_model
 
     _check_k(k)
     stored = load_model(model)
     row = _known_rows(stored.item_vocabulary, pl.Series([item]), "item")[0]
+    if not isinstance(stored.model, Similar):
+        raise lacking(stored.model, Similar, wanted_by="similar", instead="Take a model of another kind.")
     likeness = stored.model.item_similarities(row)
     likeness[torch.from_numpy(stored.item_vocabulary.tombstones)] = -torch.inf
     likeness[row] = -torch.inf

@@ -1,6 +1,6 @@
 """A model as a folder: tensors, ids and a manifest with the digest of each file; never pickle.
 
-parameters.safetensors   `users` [n_users, dim], `items` [n_items, dim], and `h` [dim] for ENMF
+parameters.safetensors   the model's own tensors: `users` [n_users, dim], `items` [n_items, dim], and `h` [dim] for ENMF
 users.parquet            column `id` in row order, null where a whole id was forgotten
 items.parquet            the same for items
 manifest.json            format version, settings, how it was trained, SHA-256 of each file, digest of the data, and of
@@ -24,14 +24,12 @@ import torch
 from torch import Tensor
 
 from alteraser.data.files import written_read_options
-from alteraser.data.interactions import Interactions, Vocabulary
+from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.writing import atomic_folder
 from alteraser.errors import AlteraserError, MismatchError, ModelFileError
-from alteraser.models.bilinear import Bilinear
-from alteraser.models.enmf import ENMF
-from alteraser.models.mf import MF
-from alteraser.models.objective import Objective
+from alteraser.models.base import Factored, Storable
+from alteraser.models.registry import kinds, registered
 
 FORMAT, VERSION = "alteraser-model", 1
 PARAMETERS, USERS, ITEMS, MANIFEST = (
@@ -40,7 +38,6 @@ PARAMETERS, USERS, ITEMS, MANIFEST = (
     "items.parquet",
     "manifest.json",
 )
-MODELS: dict[str, type[MF] | type[ENMF]] = {"mf": MF, "enmf": ENMF}
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class StoredModel:
     `training` holds plain settings that `train.named` makes a trainer of; None where nobody said.
     """
 
-    model: MF | ENMF
+    model: Storable
     user_vocabulary: Vocabulary
     item_vocabulary: Vocabulary
     read_options: ReadOptions
@@ -69,7 +66,7 @@ class StoredModel:
     @classmethod
     def of(
         cls,
-        model: Bilinear,
+        model: Factored,
         data: Interactions,
         *,
         read_options: ReadOptions | None = None,
@@ -81,8 +78,11 @@ class StoredModel:
         Unless given, `read_options` is that of the file which `write_interactions` makes of the data.
         """
         model.check_belongs(data)
-        if not isinstance(model, MF | ENMF):
-            raise ModelFileError(f"A {type(model).__name__} came; {' or '.join(MODELS)} can be stored.")
+        if not isinstance(model, Storable) or model.kind not in kinds():
+            raise ModelFileError(
+                f"A {type(model).__name__} came; known are {', '.join(kinds())}. To have another model stored, make it "
+                f"`alteraser.Storable` and `alteraser.register` its class."
+            )
         return cls(
             model=model,
             user_vocabulary=data.user_vocabulary,
@@ -96,7 +96,7 @@ class StoredModel:
     @property
     def kind(self) -> str:
         """The model's name in the manifest and for the command."""
-        return next(name for name, kind in MODELS.items() if isinstance(self.model, kind))
+        return self.model.kind
 
     def aligned(self, data: Interactions) -> Interactions:
         """`data` on the model's rows; raises unless it is what the model was trained on, or what remained of it.
@@ -115,15 +115,16 @@ class StoredModel:
             )
         return data
 
-    def on(self, data: Interactions) -> MF | ENMF:
-        """The model with its rows in the order of the data's vocabulary; ids it does not know are zero rows."""
+    def on(self, data: Interactions) -> Storable:
+        """The model with its rows in the order of the data's vocabulary; ids it does not know have empty rows."""
         tables = {}
-        for name, table, own, wanted in (
-            ("users", self.model.users, self.user_vocabulary, data.user_vocabulary),
-            ("items", self.model.items, self.item_vocabulary, data.item_vocabulary),
+        for side, own, wanted in (
+            (Side.USERS, self.user_vocabulary, data.user_vocabulary),
+            (Side.ITEMS, self.item_vocabulary, data.item_vocabulary),
         ):
             rows = torch.from_numpy(own.rows(wanted.ids))
-            tables[name] = table[rows.clamp_min(0)] * (rows >= 0)[:, None]
+            known = self.model.table(side)[rows.clamp_min(0)]
+            tables[side.value] = torch.where((rows >= 0)[:, None], known, self.model.empty_row(side))
         return self.model.with_parameters({**self.model.parameters(), **tables})
 
 
@@ -138,7 +139,7 @@ def save_model(stored: StoredModel, path: str | Path, *, force: bool = False) ->
             "format": FORMAT,
             "version": VERSION,
             "model": stored.kind,
-            "settings": {"dim": stored.model.dim, **stored.model.objective.to_dict()},
+            "settings": stored.model.settings(),
             "training": None if stored.training is None else dict(stored.training),
             "files": {name: _sha256((folder / name).read_bytes()) for name in (PARAMETERS, USERS, ITEMS)},
             "data": {"sha256": stored.data_digest, "reading": stored.read_options.to_dict()},
@@ -154,10 +155,8 @@ def load_model(path: str | Path) -> StoredModel:
     manifest = _read_manifest(folder)
     files = {name: _read_checked(folder, name, digest) for name, digest in manifest["files"].items()}
     try:
-        settings = dict(manifest["settings"])
-        dim = settings.pop("dim")
         stored = StoredModel(
-            model=_model(manifest["model"], safetensors.torch.load(files[PARAMETERS]), Objective(**settings)),
+            model=_model(manifest["model"], safetensors.torch.load(files[PARAMETERS]), manifest["settings"]),
             user_vocabulary=_vocabulary(files[USERS]),
             item_vocabulary=_vocabulary(files[ITEMS]),
             read_options=ReadOptions.from_dict(manifest["data"]["reading"]),
@@ -182,18 +181,16 @@ def load_model(path: str | Path) -> StoredModel:
             f"{folder} is not a whole model ({type(error).__name__} while reading it). Take it from a backup or train "
             f"it again."
         ) from None
-    sizes = (stored.model.n_users, stored.model.n_items, stored.model.dim)
-    if sizes != (len(stored.user_vocabulary), len(stored.item_vocabulary), dim):
+    sizes = (stored.model.n_users, stored.model.n_items)
+    if sizes != (len(stored.user_vocabulary), len(stored.item_vocabulary)):
         raise ModelFileError(
             f"{folder}: the tables and the lists of ids differ in size. Take it from a backup."
         )
     return stored
 
 
-def _tensors(model: MF | ENMF) -> dict[str, Tensor]:
-    tensors = {"users": model.users, "items": model.items}
-    if isinstance(model, ENMF):
-        tensors["h"] = model.h
+def _tensors(model: Storable) -> dict[str, Tensor]:
+    tensors = model.tensors()
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise ModelFileError(
@@ -202,21 +199,13 @@ def _tensors(model: MF | ENMF) -> dict[str, Tensor]:
     return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
 
 
-def _model(name: str, tensors: dict[str, Tensor], objective: Objective) -> MF | ENMF:
-    kind = MODELS.get(name)
-    wanted = {MF: {"users", "items"}, ENMF: {"users", "items", "h"}}
-    if kind is None or set(tensors) != wanted[kind]:
-        raise ModelFileError(
-            f"A model {name!r} with tensors {', '.join(sorted(tensors))} came; known are mf (users, items) and enmf "
-            f"(users, items, h). A newer version of alteraser may be needed."
-        )
+def _model(kind: str, tensors: dict[str, Tensor], settings: Mapping[str, Any]) -> Storable:
     for which, tensor in tensors.items():
         if not (tensor.is_floating_point() and torch.isfinite(tensor).all()):
             raise ModelFileError(
                 f"The tensor {which!r} holds numbers that are not finite. Take the model from a backup."
             )
-    others = {"eta": tensors["h"]} if "h" in tensors else {}
-    return kind(users=tensors["users"], items=tensors["items"], objective=objective, **others)
+    return registered(kind).from_tensors(tensors, settings)
 
 
 def _training(record: Any) -> dict[str, Any] | None:

@@ -105,7 +105,7 @@ class Sweeper:
         return model
 
     def half(self, model: Model, data: Interactions, rows: Rows, side: Side) -> Model:
-        """The rows of one side at their minimum, all else fixed; a row without interactions becomes zero."""
+        """The rows of one side at their minimum, all else fixed; a row without interactions becomes an empty row."""
         if len(rows.of(side)) == 0:
             return model
         terms = model.row_problems(side, data, sum_blocks=self._sum).terms
@@ -114,7 +114,8 @@ class Sweeper:
         vectors = table.new_empty((len(rows.of(side)), table.shape[1]))
         # Of the table that is being solved a block needs its own rows alone: they travel with it.
         blocks = ((some, table[torch.from_numpy(some)]) for some in rows.blocks(side, self.block_rows))
-        for block in self.executor.map(partial(_solve_block, self.solver), blocks, *placed):
+        solve = partial(_solve_block, self.solver, model.empty_row(side))
+        for block in self.executor.map(solve, blocks, *placed):
             vectors[begin : begin + len(block)] = block
             begin += len(block)
         return model.with_rows(side, rows.of(side), vectors)
@@ -210,13 +211,13 @@ class _Plain:
 
 
 def _solve_block(
-    solver: Solver, block: tuple[NDArray[np.int64], Tensor], data: CSR, terms: RowTerms
+    solver: Solver, empty: Tensor, block: tuple[NDArray[np.int64], Tensor], data: CSR, terms: RowTerms
 ) -> Tensor:
     """The minimum of each row of a block, from where it is."""
     rows, start = block
-    # The minimum of an empty row is zero, and nothing of a forgotten row may be left by an inexact solver, not even
-    # the sign of a zero: such rows are not solved at all.
-    solved = torch.zeros_like(start)
+    # The model knows the minimum of an empty row, and nothing of a forgotten row may be left by an inexact solver, not
+    # even the sign of a zero: such rows are not solved at all.
+    solved = empty.repeat(len(rows), 1)
     occupied = data.starts[rows + 1] > data.starts[rows]
     if occupied.any():
         if not occupied.all():
