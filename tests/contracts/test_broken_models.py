@@ -17,7 +17,7 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.models.bilinear import Bilinear
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
-from alteraser.models.ridge import RidgeFactors, RidgeRows, RidgeSide
+from alteraser.models.ridge import ALL_ROWS, RidgeFactors, RidgeRows, RidgeSide
 from alteraser.testing import (
     BatchTrainableContract,
     Contract,
@@ -70,13 +70,14 @@ class LeakySide(RidgeSide):
 
 def side_of(model: Bilinear, kind: Any, side: Side, data: Interactions) -> Any:
     honest = Bilinear.row_problems(model, side, data)
-    return kind(**{name: getattr(honest, name) for name in honest.__dataclass_fields__})
+    return kind(honest.data, honest.terms)
 
 
 class LeaksBetweenRows(Honest):
     """The problem of a row grows with the others of its block."""
 
-    def row_problems(self, side: Side, data: Interactions) -> RidgeSide:
+    def row_problems(self, side: Side, data: Interactions, **options: Any) -> RidgeSide:
+        del options
         made: RidgeSide = side_of(self, LeakySide, side, data)
         return made
 
@@ -84,16 +85,17 @@ class LeaksBetweenRows(Honest):
 class RemembersItsOwnSide(Honest):
     """The problems of a side depend on where that side stands."""
 
-    def row_problems(self, side: Side, data: Interactions) -> RidgeSide:
-        honest = super().row_problems(side, data)
-        return replace(honest, l2=honest.l2 * (1 + self.table(side).square().mean()))
+    def row_problems(self, side: Side, data: Interactions, **options: Any) -> RidgeSide:
+        honest = super().row_problems(side, data, **options)
+        grown = honest.l2 * (1 + self.table(side).square().mean())
+        return replace(honest.terms, l2=grown).on(honest.data)
 
 
 class ForgetsTheConfidences(Honest):
     """Its loss is that of other weights than its row problems."""
 
-    def loss(self, data: Interactions) -> float:
-        return super().loss(replace(data, events=data.events.drop("weight")))
+    def loss(self, data: Interactions, **options: Any) -> float:
+        return super().loss(replace(data, events=data.events.drop("weight")), **options)
 
 
 class MovesOtherRows(Honest):
@@ -122,8 +124,8 @@ class Stale(Honest):
 
 
 class DrawsItsLoss(Honest):
-    def loss(self, data: Interactions) -> float:
-        return super().loss(data) * (1 + 1e-6 * np.random.default_rng().random())
+    def loss(self, data: Interactions, **options: Any) -> float:
+        return super().loss(data, **options) * (1 + 1e-6 * np.random.default_rng().random())
 
 
 class TakesAnyData(Honest):
@@ -134,16 +136,16 @@ class TakesAnyData(Honest):
 class Hoarder(Honest):
     """Keeps the data it has seen in a cache."""
 
-    def loss(self, data: Interactions) -> float:
+    def loss(self, data: Interactions, **options: Any) -> float:
         vars(self)["_cache"] = {"rows": [data.users[data.users == user] for user in range(data.n_users)]}
-        return super().loss(data)
+        return super().loss(data, **options)
 
 
 class ClosesOverItsData(Honest):
-    def loss(self, data: Interactions) -> float:
+    def loss(self, data: Interactions, **options: Any) -> float:
         pairs = np.stack([data.users, data.items], axis=1)
         vars(self)["again"] = lambda: pairs
-        return super().loss(data)
+        return super().loss(data, **options)
 
 
 class SecondThoughts(Honest):
@@ -194,13 +196,13 @@ class WrongCross(RidgeSide):
 
 
 class WrongResidual(RidgeSide):
-    def residual(self, own: Tensor) -> Tensor:
-        return -super().residual(own)
+    def residual(self, own: Tensor, rows: slice = ALL_ROWS) -> Tensor:
+        return -super().residual(own, rows)
 
 
 class WrongFactors(RidgeSide):
     def factorised(self, space: Any = None) -> RidgeFactors | None:
-        return replace(self, l2=self.l2 * 1.01).factorised(space)
+        return replace(self.terms, l2=self.l2 * 1.01).on(self.data).factorised(space)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,8 @@ class WrongFactors(RidgeSide):
 )
 def test_a_quadratic_model_that_breaks_its_promise_is_found_out(side_kind: Any, test: str) -> None:
     class Wrong(Honest):
-        def row_problems(self, side: Side, data: Interactions) -> RidgeSide:
+        def row_problems(self, side: Side, data: Interactions, **options: Any) -> RidgeSide:
+            del options
             made: RidgeSide = side_of(self, side_kind, side, data)
             return made
 

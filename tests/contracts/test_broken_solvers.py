@@ -21,6 +21,7 @@ class TooSoon:
     """Says that it has converged after a step half as long as it should be."""
 
     max_steps: int = 5
+    exact_on_quadratics: bool = False
 
     def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
         there = ah_newton.step(problem, x, memory).x
@@ -32,6 +33,7 @@ class Averaging:
     """Gives every row of a block a little of the others."""
 
     max_steps: int = 20
+    exact_on_quadratics: bool = False
 
     def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
         step = ah_newton.step(problem, x, memory)
@@ -41,6 +43,7 @@ class Averaging:
 @dataclass(frozen=True)
 class InPlace:
     max_steps: int = 20
+    exact_on_quadratics: bool = False
 
     def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
         step = ah_newton.step(problem, x, memory)
@@ -53,6 +56,7 @@ class NeverDone:
     """Claims convergence when it runs out of steps."""
 
     max_steps: int = 20
+    exact_on_quadratics: bool = False
 
     def step(self, problem: RowProblem, x: Tensor, memory: Any) -> Step:
         step = ah_newton.step(problem, x, memory)
@@ -64,6 +68,7 @@ class NeverDone:
     [
         (TooSoon(), "test_converged_is_said_only_at_the_minimum"),
         (TooSoon(), "test_reaches_the_ridge_answer"),
+        (TooSoon(exact_on_quadratics=True), "test_what_is_exact_is_exact"),
         (Averaging(), "test_rows_of_a_block_do_not_know_of_each_other"),
         (InPlace(), "test_the_start_is_left_as_it_was_and_the_answer_carries_no_graph"),
         (NeverDone(), "test_says_when_it_ran_out_of_steps"),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import alteraser as ae
+from alteraser.data.csr import CSR
 from alteraser.testing.unlearner import REQUESTS, forgotten, full_data
 
 
@@ -71,18 +72,37 @@ class Quartic(ae.Factored):
         }
         return self.with_parameters(drawn)
 
-    def row_problems(self, side: ae.Side, data: ae.Interactions) -> QuarticRows:
+    def row_problems(self, side: ae.Side, data: ae.Interactions, **_: Any) -> QuarticSide:
         self.check_belongs(data)
-        csr = data.by(side)
-        weights = torch.full((len(csr), len(self.table(side.other))), 0.3).double()
+        return QuarticSide(self.table(side.other), data.by(side))
+
+    def loss(self, data: ae.Interactions, **_: Any) -> float:
+        rows = self.row_problems(ae.Side.USERS, data).block(np.arange(self.n_users))
+        return float(rows.value(self.users).sum() + 0.1 * self.items.square().sum())
+
+
+@dataclass(frozen=True, eq=False)
+class QuarticSide:
+    """The rows of a side, with or without their interactions."""
+
+    other: Tensor
+    data: CSR | None
+
+    @property
+    def terms(self) -> QuarticSide:
+        return QuarticSide(self.other, None)
+
+    def on(self, data: CSR) -> QuarticSide:
+        return QuarticSide(self.other, data)
+
+    def block(self, rows: NDArray[np.int64]) -> QuarticRows:
+        assert self.data is not None
+        csr = self.data
+        weights = torch.full((len(csr), len(self.other)), 0.3).double()
         wanted = torch.zeros_like(weights)
         weights[csr.owners(), csr.columns] = torch.from_numpy(csr.weights).double()
         wanted[csr.owners(), csr.columns] = 1.0
-        return QuarticRows(self.table(side.other), weights, wanted)
-
-    def loss(self, data: ae.Interactions) -> float:
-        rows = self.row_problems(ae.Side.USERS, data).value(self.users).sum()
-        return float(rows + 0.1 * self.items.square().sum())
+        return QuarticRows(self.other, weights[rows], wanted[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +110,6 @@ class QuarticRows(ae.RowProblem):
     other: Tensor
     weights: Tensor
     wanted: Tensor
-
-    def block(self, rows: NDArray[np.int64]) -> QuarticRows:
-        return QuarticRows(self.other, self.weights[rows], self.wanted[rows])
 
     def value(self, x: Tensor) -> Tensor:
         scores = x @ self.other.T

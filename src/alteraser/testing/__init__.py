@@ -1,4 +1,4 @@
-"""Suites of promises for models, solvers and unlearners of your own, one for each protocol.
+"""Suites of promises for models, solvers, unlearners and executors of your own, one for each protocol.
 
 In a test file for pytest, subclass the suite of the protocol and say how yours is made:
 
@@ -11,6 +11,7 @@ made inside, small and always the same. Make models with small random rows, none
 """
 
 from alteraser.testing.base import Contract
+from alteraser.testing.executor import ExecutorContract
 from alteraser.testing.factored import FactoredContract
 from alteraser.testing.quadratic import QuadraticContract
 from alteraser.testing.recommender import RecommenderContract, SimilarContract
@@ -21,6 +22,7 @@ from alteraser.testing.unlearner import UnlearnerContract
 __all__ = [
     "BatchTrainableContract",
     "Contract",
+    "ExecutorContract",
     "FactoredContract",
     "QuadraticContract",
     "RecommenderContract",

@@ -124,6 +124,13 @@ class SolverContract(Contract):
             found = minimize(problem, start, solver=self.make()).value
             promise_close(found, answer, self.nearness, f"The answer of a model's rows of {side.value}")
 
+    def test_what_is_exact_is_exact(self) -> None:
+        """Joint Newton puts factors in the place of a solver that says so."""
+        if self.make().exact_on_quadratics:
+            problem, start, answer = _model_rows(Side.ITEMS)
+            found = minimize(problem, start, solver=self.make()).value
+            promise_close(found, answer, 1e-10, "`exact_on_quadratics` is claimed; the answer")
+
     def test_stays_at_the_answer(self) -> None:
         problem = Ridges()
         solution = minimize(problem, problem.answer(), solver=self.make())
