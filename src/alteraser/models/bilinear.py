@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from alteraser.data.interactions import Interactions, Side
-from alteraser.errors import MismatchError, ModelError, SettingError
+from alteraser.errors import MismatchError, ModelError, ModelFileError, SettingError
 from alteraser.kernels.entries import batch_gradients, row_losses
 from alteraser.kernels.sparse import FixedFactors
+from alteraser.models.base import BatchTrainable, Quadratic, Similar, Storable
 from alteraser.models.dimensions import Direction, Opening, Pairs, empty_directions
 from alteraser.models.objective import Objective, Weights
 from alteraser.models.ridge import BLOCK_ROWS, RidgeSide, blocks, sparse_rows, weighted_gram
@@ -25,14 +26,14 @@ INITIAL_SCALE = 0.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bilinear(ABC):
+class Bilinear(BatchTrainable, Quadratic, Storable, Similar):
     """Tables of user and item vectors with an objective; `h` weighs the dimensions of their product."""
 
     users: Tensor  # [n_users, dim]
     items: Tensor  # [n_items, dim]
     objective: Objective
 
-    sides = (Side.USERS, Side.ITEMS)
+    sides: ClassVar[tuple[Side, ...]] = (Side.USERS, Side.ITEMS)
 
     def __post_init__(self) -> None:
         if self.users.ndim != 2 or self.items.ndim != 2 or self.users.shape[1] != self.items.shape[1]:
@@ -52,20 +53,9 @@ class Bilinear(ABC):
         size = f"{len(self.users)} users, {len(self.items)} items, dim {self.dim}"
         return f"{type(self).__name__}({size}, {self.objective})"
 
-    @property
-    @abstractmethod
-    def h(self) -> Tensor:
-        """The weight of each dimension in a score, [dim]."""
-
     @abstractmethod
     def _weighed(self, table: Tensor) -> Tensor:
         """Scales the factors of a table: h ⊙ each row."""
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Tensor]: ...
-
-    @abstractmethod
-    def solve_shared(self, data: Interactions) -> Self: ...
 
     @property
     def n_users(self) -> int:
@@ -93,6 +83,10 @@ class Bilinear(ABC):
         table = self.table(side).clone()
         table[torch.from_numpy(rows)] = vectors
         return self.with_parameters({**self.parameters(), side.value: table})
+
+    def empty_row(self, side: Side) -> Tensor:
+        """Zero, where all scores are: a row without interactions has only missing entries and a penalty."""
+        return self.table(side).new_zeros(self.dim)
 
     def with_parameters(self, parameters: dict[str, Tensor]) -> Self:
         changes: dict[str, Any] = dict(parameters)
@@ -288,14 +282,41 @@ class Bilinear(ABC):
 
         return opening
 
-    def without_empty_rows(self, data: Interactions) -> Self:
-        """The model with the rows that have no interactions at zero, where their minimum is."""
-        model = self
-        for side in self.sides:
-            empty = np.flatnonzero(data.by(side).counts == 0)
-            if len(empty):
-                model = model.with_rows(side, empty, torch.zeros(len(empty), self.dim, dtype=self.dtype))
+    def tensors(self) -> dict[str, Tensor]:
+        return {side.value: self.table(side) for side in self.sides}
+
+    def settings(self) -> dict[str, Any]:
+        return {"dim": self.dim, **self.objective.to_dict()}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor], settings: Mapping[str, Any]) -> Self:
+        named, objective = cls._parameters_of(tensors), dict(settings)
+        dim = objective.pop("dim", None)
+        model = cls(objective=Objective(**objective), **named)
+        if model.dim != dim:
+            raise ModelFileError(
+                f"Vectors of {model.dim} numbers came; {dim!r} are wanted by the settings. Take it from a backup."
+            )
         return model
+
+    @classmethod
+    def _parameters_of(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """The parameters that `tensors` stand for."""
+        return named_exactly(cls.kind, tensors, [side.value for side in cls.sides])
+
+    def keep_rows(self, kept: Mapping[Side, NDArray[np.bool_]]) -> Self:
+        """As in `Storable`: a zero row scores nothing and costs nothing, so that only the penalty has to be kept.
+
+        A constant of it that followed the number of rows is written out with the number there was (w0 times the rows,
+        in full), while one of two digits stays as it is.
+        """
+        tables = {side.value: self.table(side)[torch.from_numpy(rows)] for side, rows in kept.items()}
+        objective = replace(
+            self.objective,
+            c_users=self.objective.penalty_constant(Side.USERS, self.n_items),
+            c_items=self.objective.penalty_constant(Side.ITEMS, self.n_users),
+        )
+        return replace(self.with_parameters({**self.parameters(), **tables}), objective=objective)
 
     def check_belongs(self, data: Interactions) -> None:
         """Raises unless the data has a row for each of the model's users and items."""
@@ -313,6 +334,16 @@ def tables_for(
     if dim < 1:
         raise SettingError(f"dim is {dim}; a whole number from 1 up is wanted.")
     return _random_table(data.n_users, dim, rng, dtype), _random_table(data.n_items, dim, rng, dtype)
+
+
+def named_exactly(kind: str, tensors: Mapping[str, Tensor], wanted: list[str]) -> dict[str, Tensor]:
+    """The tensors, if they are those that are wanted."""
+    if set(tensors) != set(wanted):
+        raise ModelFileError(
+            f"A model {kind!r} with tensors {', '.join(sorted(tensors))} came; {', '.join(wanted)} are wanted. Take it "
+            f"from a backup; if a newer version of alteraser wrote it, use that."
+        )
+    return dict(tensors)
 
 
 def _random_table(rows: int, dim: int, rng: np.random.Generator, dtype: torch.dtype) -> Tensor:

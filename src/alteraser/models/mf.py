@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 import torch
@@ -12,12 +12,16 @@ from torch import Tensor
 from alteraser.data.interactions import Interactions
 from alteraser.models.bilinear import Bilinear, tables_for
 from alteraser.models.objective import Objective
+from alteraser.models.registry import register
 
 
+@register
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class MF(Bilinear):
     """Every dimension weighs the same."""
+
+    kind: ClassVar[str] = "mf"
 
     @classmethod
     def sized_for(
@@ -41,8 +45,3 @@ class MF(Bilinear):
 
     def parameters(self) -> dict[str, Tensor]:
         return {"users": self.users, "items": self.items}
-
-    def solve_shared(self, data: Interactions) -> Self:
-        """Itself: there are no others."""
-        del data
-        return self

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from numpy.typing import NDArray
@@ -19,12 +19,13 @@ from torch import Tensor
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.kernels.tiles import padded
-from alteraser.models.base import RowFactors
+from alteraser.models.base import Quadratic, RowFactors
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.accelerate import Anderson, Extrapolated
 from alteraser.sweep.executors import Serial
 from alteraser.sweep.sweep import Advance, Model, Sweeper
 
+QuadraticModel = TypeVar("QuadraticModel", bound=Quadratic)
 MAX_REFUSALS = 6
 SLOW = 0.25  # a step that gains more than this share of what the step before gained calls for new factors
 
@@ -37,7 +38,7 @@ class JointNewton:
     `switch_below` of it (infinity: none of them). `damping` is where the damping starts; it falls while steps keep
     their promise and rises when they do not. A step ends when a product adds less than `forcing` of what it
     promises, or after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, with
-    solvers other than AH-Newton and where blocks run elsewhere, `fallback` takes over.
+    models that are not `Quadratic`, solvers other than AH-Newton and where blocks run elsewhere, `fallback` takes over.
     """
 
     switch_below: float = math.inf
@@ -60,10 +61,12 @@ class JointNewton:
         tables = [model.table(side) for side in model.sides]
         size = sum(len(table) * padded(table.shape[1]) ** 2 * table.element_size() for table in tables)
         here = sweeper.solver == ah_newton and type(sweeper.executor) is Serial
-        if not here or len(tables) != 2 or size > self.max_bytes:
+        if not isinstance(model, Quadratic) or not here or len(tables) != 2 or size > self.max_bytes:
             return self.fallback.begin(sweeper, model, data)
         passes = Extrapolated(self.fallback.window, sweeper, data)
-        return _Joint(self, passes, data, self.damping, near=self.switch_below == math.inf)
+        # Of any model that is Quadratic, as this one is: a type for "Model and Quadratic" does not exist.
+        joint: Advance[Any] = _Joint(self, passes, data, self.damping, near=self.switch_below == math.inf)
+        return joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,7 @@ class _Joint:
     factors: dict[Side, RowFactors] = field(default_factory=dict)
     space: dict[Side, NDArray[Any]] = field(default_factory=dict)
 
-    def __call__(self, model: Model, loss: float) -> tuple[Model, float]:
+    def __call__(self, model: QuadraticModel, loss: float) -> tuple[QuadraticModel, float]:
         if not self.near:
             end, reached = self.fallback(model, loss)
             self.near = loss - reached < self.settings.switch_below * loss
@@ -119,7 +122,7 @@ class _Joint:
         self.factors.clear()
         return self.fallback(model, loss)
 
-    def _factorise(self, model: Model) -> Model | None:
+    def _factorise(self, model: QuadraticModel) -> QuadraticModel | None:
         """The model with its first side solved, the factors of both sides now in place; None if a row has none."""
         model = model.without_empty_rows(self.data)
         for side in model.sides:
@@ -134,7 +137,7 @@ class _Joint:
                 model = model.with_parameters({**model.parameters(), side.value: solved})
         return model
 
-    def _after(self, model: Model, step: _Step) -> Model:
+    def _after(self, model: QuadraticModel, step: _Step) -> QuadraticModel:
         """The model after a step, its first side solved anew as well as the factors at hand allow."""
         first, last = model.sides
         tables = {
@@ -146,7 +149,7 @@ class _Joint:
         tables[first.value] = model.table(first) + self.factors[first].solve(residual)
         return model.with_parameters({**model.parameters(), **tables})
 
-    def _step(self, model: Model) -> _Step:
+    def _step(self, model: QuadraticModel) -> _Step:
         (first, last), (p, q) = model.sides, (model.table(side) for side in model.sides)
         of_first, of_last = (model.row_problems(side, self.data) for side in (first, last))
         solve_first, solve_last = self.factors[first].solve, self.factors[last].solve

@@ -88,11 +88,12 @@ class Sweeper:
         return model
 
     def half(self, model: Model, data: Interactions, rows: Rows, side: Side) -> Model:
-        """The rows of one side at their minimum, all else fixed; a row without interactions becomes zero."""
+        """The rows of one side at their minimum, all else fixed; a row without interactions becomes an empty row."""
         if len(rows.of(side)) == 0:
             return model
         problems, table = model.row_problems(side, data), model.table(side)
-        solve = partial(_solve_block, problems, table, data.by(side).counts, self.solver)
+        empty = model.empty_row(side)
+        solve = partial(_solve_block, problems, table, empty, data.by(side).counts, self.solver)
         vectors, begin = table.new_empty((len(rows.of(side)), table.shape[1])), 0
         for block in self.executor.map(solve, rows.blocks(side, self.block_rows)):
             vectors[begin : begin + len(block)] = block
@@ -190,11 +191,16 @@ class _Plain:
 
 
 def _solve_block(
-    problems: RowProblems, table: Tensor, counts: NDArray[np.int64], solver: Solver, rows: NDArray[np.int64]
+    problems: RowProblems,
+    table: Tensor,
+    empty: Tensor,
+    counts: NDArray[np.int64],
+    solver: Solver,
+    rows: NDArray[np.int64],
 ) -> Tensor:
-    # The minimum of an empty row is zero, and nothing of a forgotten row may be left by an inexact solver, not even
-    # the sign of a zero: such rows are not solved at all.
-    solved = torch.zeros(len(rows), table.shape[1], dtype=table.dtype)
+    # The model knows the minimum of an empty row, and nothing of a forgotten row may be left by an inexact solver, not
+    # even the sign of a zero: such rows are not solved at all.
+    solved = empty.repeat(len(rows), 1)
     occupied = counts[rows] > 0
     if occupied.any():
         start = table[torch.from_numpy(rows[occupied])]

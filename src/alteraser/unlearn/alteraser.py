@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.live.erasure import Erasure
+from alteraser.models.base import Quadratic
 from alteraser.models.bilinear import Bilinear
 from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
@@ -116,13 +117,17 @@ class AltEraser:
 
         def work(whole: Model, forget: Interactions, remain: Interactions) -> Training[Model]:
             erase = self._by_affected_rows if self.scope == "affected" else self._by_passes
+            if not isinstance(whole, Quadratic):
+                return erase(whole, full, forget, remain, out_of_time, progress)
             dimensions = whole.active_dimensions()
             # The step for Φ would share out among the others what h has in an empty dimension.
             if len(dimensions) == whole.table(whole.sides[0]).shape[1] or self.solve_shared:
                 return erase(whole, full, forget, remain, out_of_time, progress)
             if whole.with_openings(full, remain, forget.by(Side.USERS).occupied) is not whole:
                 return erase(whole, full, forget, remain, out_of_time, progress)
-            training = erase(whole.restrict(dimensions), full, forget, remain, out_of_time, progress)
+            training: Training[Any] = erase(
+                whole.restrict(dimensions), full, forget, remain, out_of_time, progress
+            )
             return replace(training, model=whole.with_dimensions(dimensions, training.model))
 
         return forget_by(work, original, full, requested, missing=missing)
@@ -137,7 +142,9 @@ class AltEraser:
         progress: Progress | None,
     ) -> Training[Model]:
         sweeper, rows = self._sweeper(), Rows.occupied(forget)
-        start = original if self.solve_shared else original.with_openings(full, remain, rows.of(Side.USERS))
+        start = original
+        if isinstance(original, Quadratic) and not self.solve_shared:
+            start = original.with_openings(full, remain, rows.of(Side.USERS))
         model, loss, lower = _forgetting_pass(sweeper, start, remain, rows)
         max_passes = 0 if self.scope == "forgetting" else self.max_passes
         goal, left = self._goal_and_left(original, full, model, remain, max_passes)
