@@ -1,3 +1,4 @@
+from . import testing as testing
 from .data.changes import Change as Change
 from .data.changes import RequestCounts as RequestCounts
 from .data.datasets import load_dataset as load_dataset
