@@ -238,13 +238,3 @@ def test_a_half_pass_is_that_of_the_implicit_library(alpha: float, random_data: 
     items = Sweeper(ah_newton).sweep(model, data, Rows.occupied(data)).items.numpy()
     assert np.linalg.norm(users - theirs.user_factors) <= 1e-3 * np.linalg.norm(theirs.user_factors)
     assert np.linalg.norm(items - theirs.item_factors) <= 1e-3 * np.linalg.norm(theirs.item_factors)
-
-
-def test_a_model_without_batches_is_told_what_it_lacks(data: Interactions) -> None:
-    class Scores:
-        """As little as a model can be."""
-
-    with pytest.raises(
-        SettingError, match=r"AdamW needs .* BatchTrainable; Scores is not, .*batch_gradients.* ALS"
-    ):
-        fit(Scores(), data, trainer=AdamW(), rng=np.random.default_rng(0))  # type: ignore[type-var]
