@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -16,10 +16,17 @@ from alteraser.data.columns import id_texts, plain_ids
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.errors import MismatchError, SettingError
 from alteraser.measure.ranking import BLOCK_SCORES, best_columns, top_k
-from alteraser.models.base import Factored, Recommender, Similar
+from alteraser.models.base import Recommender, Similar
 
 Id = str | int | np.integer[Any]
 Ids = Id | Sequence[Id] | NDArray[Any] | pl.Series
+
+
+@runtime_checkable
+class Tabled(Protocol):
+    """A model with a vector for each row of a side."""
+
+    def table(self, side: Side) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +166,7 @@ class IdRecommender:
 def _similarities(model: Recommender, side: Side, rows: NDArray[np.int64]) -> Tensor:
     if isinstance(model, Similar):
         return model.similarities(side, rows)
-    if isinstance(model, Factored):
+    if isinstance(model, Tabled):
         directions = torch.nn.functional.normalize(model.table(side), dim=1)
         return directions[torch.from_numpy(rows)] @ directions.T
     raise SettingError(
