@@ -15,7 +15,7 @@ PAGE = Path(__file__).with_name("commands.md")
 INTRODUCTION = (
     "Made from the command's own help by `make docs`. Results go to standard output, progress to standard error. "
     "Every command takes `--json` and then prints one JSON document. Bad input ends with exit code 2, an interruption "
-    "with 130; in both cases nothing half-written is left behind.\n"
+    "with 130; in both cases nothing half-written is left behind. `verify` ends with 1 if a request was not honoured.\n"
 )
 
 

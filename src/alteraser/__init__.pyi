@@ -43,6 +43,7 @@ from .measure.agreement import re_predict as re_predict
 from .measure.compare import Report as Report
 from .measure.compare import compare as compare
 from .measure.ranking import top_k as top_k
+from .measure.recommender import IdRecommender as IdRecommender
 from .models.base import BatchTrainable as BatchTrainable
 from .models.base import Factored as Factored
 from .models.base import Quadratic as Quadratic
@@ -52,11 +53,6 @@ from .models.base import RowFactors as RowFactors
 from .models.base import RowProblems as RowProblems
 from .models.base import Similar as Similar
 from .models.base import Storable as Storable
-from .models.checkpoint import Batch as Batch
-from .models.checkpoint import StoredModel as StoredModel
-from .models.checkpoint import load_model as load_model
-from .models.checkpoint import save_model as save_model
-from .models.compaction import compact as compact
 from .models.enmf import ENMF as ENMF
 from .models.mf import MF as MF
 from .models.objective import Objective as Objective
@@ -90,3 +86,10 @@ from .unlearn.base import Unlearner as Unlearner
 from .unlearn.eraser import Eraser as Eraser
 from .unlearn.retrain import Retrain as Retrain
 from .unlearn.retrain import WarmStart as WarmStart
+from .versions.compaction import compact as compact
+from .versions.comparison import compare_versions as compare_versions
+from .versions.history import Batch as Batch
+from .versions.history import Honoured as Honoured
+from .versions.history import read_key as read_key
+from .versions.version import Version as Version
+from .versions.version import load_version as load_version

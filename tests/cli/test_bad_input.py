@@ -16,6 +16,7 @@ HEADER = "user_id,item_id,weight\n"
 DATA = "zoe-secret,apple,1\nzoe-secret,pear,2\nyves-secret,apple,3\n"
 OTHER_COLUMNS = "--user-column user_id --item-column item_id --time-column weight"
 FORGET = "forget model data.csv --requests requests.csv --out out --remaining rest.csv"
+VERIFY = "verify model --requests requests.csv --key-file key"
 COMPARE = "compare --data data.csv --requests requests.csv --model a=model --html page.html"
 
 
@@ -289,6 +290,13 @@ CASES = [
     case("an unknown way with missing ones", FORGET + " --missing maybe", "maybe", "'error', 'ignore'"),
     case("no key file", FORGET + " --key-file none.key", "none.key could not be read"),
     case("a short key", FORGET + " --key-file short.key", "5 bytes", "16", short_key="short"),
+    # verifying
+    case("no key file, verifying", VERIFY, "key could not be read"),
+    case("a short key, verifying", VERIFY, "5 bytes", "16", key="short"),
+    case("no requests to verify", VERIFY, "no requests", requests_csv="user\n", key="k" * 16),
+    case(
+        "a model that is none, verifying", VERIFY.replace("model", "data.csv"), "is not a model", key="k" * 16
+    ),
     # models
     case("a model that is a file", "recommend data.csv --user x", "is not a model", "alteraser train"),
     case("a model that is not there", "recommend nothing --user x", "nothing is not a model"),

@@ -44,7 +44,7 @@ def test_tombstones_go_and_nothing_else(ok: Ok, run: Any, forgotten: Path, tmp_p
         json.loads((path / "manifest.json").read_text())
         for path in (forgotten / "model2", tmp_path / "model3")
     )
-    for same in ("data", "requests", "training", "settings"):
+    for same in ("data", "history", "training", "settings"):
         assert old[same] == new[same]
     said = run("compact", forgotten / "model2", "--out", tmp_path / "model4").out
     assert "forgotten users removed: 1, of forgotten items: 1" in said

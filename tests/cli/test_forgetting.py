@@ -144,13 +144,13 @@ def test_a_forgetting_follows_another(ok: Ok, forgotten: Path, tmp_path: Path) -
         *("--out", out, "--remaining", rest),
     )
     assert result["forgotten"]["users"] == 2
-    assert [each["count"] for each in manifest(out)["requests"]] == [4, 1]
-    assert manifest(out)["requests"][0] == manifest(forgotten / "model2")["requests"][0]
+    assert [each["count"] for each in manifest(out)["history"]] == [4, 1]
+    assert manifest(out)["history"][0] == manifest(forgotten / "model2")["history"][0]
     assert "person-002" not in texts(rest)
     # The csv and what the manifest remembers of it serve a third one.
     more.write_text('{"item": "Thing 07"}\n')
     ok("forget", out, rest, "--requests", more, "--out", tmp_path / "model4")
-    assert len(manifest(tmp_path / "model4")["requests"]) == 3
+    assert len(manifest(tmp_path / "model4")["history"]) == 3
 
 
 def test_the_same_requests_again_are_missing(
@@ -167,7 +167,7 @@ def test_the_same_requests_again_are_missing(
     assert result["requests"] == {"honoured": 0, "repeated": 0, "missing": 4, "null_times": 0}
     assert result["forgotten"]["interactions"] == 0
     assert same(model2, out)
-    assert manifest(out)["requests"] == manifest(model2)["requests"]
+    assert manifest(out)["history"] == manifest(model2)["history"]
     assert pl.read_parquet(rest).equals(pl.read_parquet(tmp_path / "rest3.parquet"))
     for method in ("retrain", "warm-start"):
         said = run(*again, "--missing", "ignore", "--force", "--method", method)
@@ -196,7 +196,7 @@ def test_the_digest_of_the_requests_depends_on_the_key(ok: Ok, workspace: Path, 
             *("forget", workspace / "model", workspace / "data.csv", "--requests", requests),
             *("--out", out, "--force", "--max-passes", 0, *options),
         )
-        [batch] = manifest(out)["requests"]
+        [batch] = manifest(out)["history"]
         assert batch["count"] == 4
         return str(batch["hmac_sha256"])
 

@@ -31,8 +31,8 @@ def forget(workspace: Path, place: Path) -> tuple[object, ...]:
 
 
 def check_belong_together(place: Path) -> None:
-    stored = ae.load_model(place / "model")
-    assert len(stored.erased) == 1
+    stored = ae.load_version(place / "model")
+    assert len(stored.history) == 1
     stored.aligned(ae.read_interactions(place / "rest.parquet", read_options=stored.read_options))
 
 

@@ -169,4 +169,4 @@ def test_what_it_cannot_do_is_said_with_what_to_do_instead() -> None:
     with pytest.raises(ae.SettingError, match=r"Quartic.*scope='all'"):
         ae.AltEraser(scope="affected").forget(model, data, REQUESTS)
     with pytest.raises(ae.ModelFileError, match=r"A Quartic came.*`alteraser\.register`"):
-        ae.StoredModel.of(model, data)
+        ae.Version.of(model, data)

@@ -32,8 +32,11 @@ def test_the_readme_example_in_python_runs_and_forgets(
     scores = after["report"].re_predict
     assert abs(scores["unlearned"] - scores["retrained"]) < 0.1 * (scores["original"] - scores["retrained"])
     # What it wrote belongs together, and serves the command as well.
-    stored = ae.load_model("model2")
-    stored.aligned(ae.read_interactions("remaining.parquet", read_options=stored.read_options))
+    version = ae.load_version("model2")
+    version.aligned(version.read("remaining.parquet"))
+    # A Python user keeps the history of erasures, too.
+    assert version.honours(after["requested"], after["key"]).all
+    assert version.history[-1].parent == after["version"].digest
 
 
 def test_every_error_can_be_caught_by_a_public_name() -> None:
@@ -45,7 +48,8 @@ def test_every_error_can_be_caught_by_a_public_name() -> None:
 
 def test_the_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    commands = next(block for block in blocks("sh") if "alteraser train" in block).replace("\\\n", " ")
+    (tmp_path / "erasure.key").write_text("sixteen bytes or more")
+    commands = "".join(block for block in blocks("sh") if "alteraser" in block).replace("\\\n", " ")
     for line in ["alteraser demo --out demo", *commands.strip().splitlines()]:
         with pytest.raises(SystemExit) as stop:
             main(shlex.split(line)[1:])

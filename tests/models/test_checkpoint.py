@@ -25,14 +25,17 @@ from alteraser.data.read_options import ReadOptions
 from alteraser.data.requests import Requests
 from alteraser.errors import MismatchError, ModelFileError, OutputExists, WriteError
 from alteraser.models.bilinear import Bilinear
-from alteraser.models.checkpoint import Batch, StoredModel, load_model, save_model
 from alteraser.models.enmf import ENMF
 from alteraser.models.objective import Objective
+from alteraser.train.als import ALS
 from alteraser.unlearn.alteraser import AltEraser
+from alteraser.versions.history import Batch
+from alteraser.versions.version import Version, load_version
 
 FILES = ("parameters.safetensors", "users.parquet", "items.parquet", "manifest.json")
 READING = ReadOptions(user="who", item="what", min_interactions=2)
 ERASED = (Batch("ab" * 32, 3),)
+TRAINER = ALS(max_passes=7, tolerance=1e-5, solve_shared=True)
 TRAINING = {"trainer": "als", "max_passes": 7, "tolerance": 1e-5, "solve_h": True}
 
 
@@ -43,19 +46,19 @@ def data(random_data: Any) -> Interactions:
 
 
 @pytest.fixture(scope="module")
-def stored(data: Interactions, small_model: Any) -> StoredModel:
+def stored(data: Interactions, small_model: Any) -> Version:
     model = small_model(data, enmf=True)
-    return StoredModel.of(model, data, read_options=READING, erased=ERASED, training=TRAINING)
+    return Version.of(model, data, read_options=READING, history=ERASED, trainer=TRAINER)
 
 
 @pytest.fixture
-def folder(stored: StoredModel, tmp_path: Path) -> Path:
-    save_model(stored, tmp_path / "model")
+def folder(stored: Version, tmp_path: Path) -> Path:
+    stored.save(tmp_path / "model")
     return tmp_path / "model"
 
 
-def users_of(stored: StoredModel) -> torch.Tensor:
-    return stored.model.table(Side.USERS)
+def users_of(version: Version) -> torch.Tensor:
+    return version.model.table(Side.USERS)
 
 
 def resign(folder: Path, change: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
@@ -79,11 +82,9 @@ def test_what_was_written_comes_back(
         w0=0.25, l2=1e-5, l2_scaling=0.5, item_popularity=0.1, mean_item_count=5.5, c_users=seed or None
     )
     model = small_model(data, dim=7, enmf=enmf, dtype=dtype, objective=objective, seed=seed)
-    stored = StoredModel.of(
-        model, data, read_options=READING, erased=ERASED, training=TRAINING if enmf else None
-    )
-    save_model(stored, tmp_path / "model")
-    back = load_model(tmp_path / "model")
+    stored = Version.of(model, data, read_options=READING, history=ERASED, trainer=TRAINER if enmf else None)
+    stored.save(tmp_path / "model")
+    back = load_version(tmp_path / "model")
     read = back.model
     assert isinstance(read, Bilinear)
     assert type(read) is type(model)
@@ -96,14 +97,14 @@ def test_what_was_written_comes_back(
     assert back.user_vocabulary.ids.to_list() == data.user_vocabulary.ids.to_list()
     assert back.item_vocabulary.ids.to_list() == data.item_vocabulary.ids.to_list()
     assert back.read_options == READING
-    assert back.erased == ERASED
+    assert back.history == ERASED
     assert back.training == (TRAINING if enmf else None)
     assert back.data_digest == data.digest()
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == sorted(FILES)
 
 
 def test_writing_again_what_was_read_writes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
-    save_model(load_model(folder), tmp_path / "again")
+    load_version(folder).save(tmp_path / "again")
     for name in FILES:
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes(), name
 
@@ -117,9 +118,9 @@ def test_a_flipped_byte_is_noticed_wherever_it_is(name: str, flip: int, folder: 
         damaged[place] ^= flip
         (folder / name).write_bytes(damaged)
         with pytest.raises(ModelFileError):
-            load_model(folder)
+            load_version(folder)
     (folder / name).write_bytes(whole)
-    load_model(folder)
+    load_version(folder)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -128,20 +129,20 @@ def test_a_truncated_lengthened_empty_or_missing_file_is_noticed(name: str, fold
     for content in (b"", whole[:1], whole[: len(whole) // 2], whole[:-2], whole + b"\0"):
         (folder / name).write_bytes(content)
         with pytest.raises(ModelFileError):
-            load_model(folder)
+            load_version(folder)
     (folder / name).unlink()
     with pytest.raises(ModelFileError):
-        load_model(folder)
+        load_version(folder)
     (folder / name).mkdir()
     with pytest.raises(ModelFileError):
-        load_model(folder)
+        load_version(folder)
 
 
 def test_no_folder_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError):
-        load_model(tmp_path / "nowhere")
+        load_version(tmp_path / "nowhere")
     with pytest.raises(ModelFileError):
-        load_model(tmp_path)
+        load_version(tmp_path)
 
 
 def test_swapped_files_are_noticed(folder: Path) -> None:
@@ -149,10 +150,10 @@ def test_swapped_files_are_noticed(folder: Path) -> None:
     (folder / "items.parquet").rename(folder / "users.parquet")
     (folder / "kept").rename(folder / "items.parquet")
     with pytest.raises(ModelFileError):
-        load_model(folder)
+        load_version(folder)
     resign(folder)  # even with digests to match: 12 users have no room in a list of 9 ids
     with pytest.raises(ModelFileError):
-        load_model(folder)
+        load_version(folder)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -165,18 +166,18 @@ def test_a_file_of_another_model_is_noticed(
         user_vocabulary=type(data.user_vocabulary)(pl.Series([f"x{row}" for row in range(12)])),
         item_vocabulary=type(data.item_vocabulary)(pl.Series([f"y{row}" for row in range(9)])),
     )
-    other = StoredModel.of(small_model(renamed, enmf=True, seed=5), renamed, read_options=READING)
-    save_model(other, tmp_path / "other")
+    other = Version.of(small_model(renamed, enmf=True, seed=5), renamed, read_options=READING)
+    other.save(tmp_path / "other")
     shutil.copy(tmp_path / "other" / name, folder / name)
     with pytest.raises(ModelFileError):
-        load_model(folder)
+        load_version(folder)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
-        {"version": "1"},
+        {"version": 3},
+        {"version": "2"},
         {"version": None},
         {"format": "other"},
         {"model": "ncf"},
@@ -191,8 +192,10 @@ def test_a_file_of_another_model_is_noticed(
         {"data": {}},
         {"data": None},
         {"data": {"sha256": "0", "reading": {"surprise": 1}}},
-        {"requests": [{}]},
-        {"requests": 1},
+        {"history": [{}]},
+        {"history": 1},
+        {"history": [{"hmac_sha256": "0", "count": 1, "requests_hmac_sha256": "0"}]},
+        {"history": [{"hmac_sha256": "0", "count": 1, "settings": 3}]},
         {"training": 1},
         {"training": ["als"]},
         {"training": {"trainer": ["als"]}},
@@ -203,10 +206,10 @@ def test_a_manifest_that_makes_no_sense_is_refused_though_signed(
     change: dict[str, Any], folder: Path
 ) -> None:
     resign(folder)
-    load_model(folder)  # the signature alone is in order
+    load_version(folder)  # the signature alone is in order
     resign(folder, lambda manifest: manifest.update(change))
     with pytest.raises(ModelFileError):
-        load_model(folder)
+        load_version(folder)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +218,7 @@ def test_a_manifest_that_makes_no_sense_is_refused_though_signed(
 def test_a_manifest_that_is_none_is_refused(content: bytes, folder: Path) -> None:
     (folder / "manifest.json").write_bytes(content)
     with pytest.raises(ModelFileError):
-        load_model(folder)
+        load_version(folder)
 
 
 def _with(tensors: dict[str, torch.Tensor], name: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -253,26 +256,26 @@ def test_tensors_that_make_no_model_are_refused_though_signed(damage: Any, folde
     safetensors.torch.save_file(damage(safetensors.torch.load_file(path)), path)
     resign(folder)
     with pytest.raises(ModelFileError):
-        load_model(folder)
+        load_version(folder)
 
 
-def test_a_model_that_is_not_finite_is_not_written(stored: StoredModel, tmp_path: Path) -> None:
-    users = stored.model.table(Side.USERS).clone()
+def test_a_model_that_is_not_finite_is_not_written(stored: Version, tmp_path: Path) -> None:
+    users = users_of(stored).clone()
     users[3, 1] = torch.nan
     broken = replace(stored, model=stored.model.with_rows(Side.USERS, np.arange(len(users)), users))
     with pytest.raises(ModelFileError):
-        save_model(broken, tmp_path / "model")
+        broken.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_there_is_replaced_only_by_force(folder: Path, small_model: Any, data: Any) -> None:
     before = {name: (folder / name).read_bytes() for name in FILES}
-    other = StoredModel.of(small_model(data, seed=9), data, read_options=READING)
+    other = Version.of(small_model(data, seed=9), data, read_options=READING)
     with pytest.raises(OutputExists):
-        save_model(other, folder)
+        other.save(folder)
     assert {name: (folder / name).read_bytes() for name in FILES} == before
-    save_model(other, folder, force=True)
-    assert torch.equal(users_of(load_model(folder)), users_of(other))
+    other.save(folder, force=True)
+    assert torch.equal(users_of(load_version(folder)), users_of(other))
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
@@ -296,8 +299,8 @@ def test_when_writing_fails_half_way_nothing_is_left_behind_and_nothing_is_lost(
         ids = [hashlib.sha512(bytes([row])).hexdigest() for row in range(data.n_users)]
         data = replace(data, user_vocabulary=type(data.user_vocabulary)(pl.Series(ids)))
     dim = 40 if name == "parameters.safetensors" else 1
-    stored = StoredModel.of(small_model(data, dim=dim, dtype=torch.float32), data, read_options=READING)
-    save_model(stored, tmp_path / "model")
+    stored = Version.of(small_model(data, dim=dim, dtype=torch.float32), data, read_options=READING)
+    stored.save(tmp_path / "model")
     sizes = {each: (tmp_path / "model" / each).stat().st_size for each in FILES}
     limit = sizes[name] - 1
     assert all(sizes[before] <= limit for before in FILES[: FILES.index(name)])
@@ -305,11 +308,11 @@ def test_when_writing_fails_half_way_nothing_is_left_behind_and_nothing_is_lost(
         shutil.rmtree(tmp_path / "model")
 
     with largest_file(limit), pytest.raises(WriteError):
-        save_model(stored, tmp_path / "model", force=force)
+        stored.save(tmp_path / "model", force=force)
 
     assert [each.name for each in tmp_path.iterdir()] == (["model"] if force else [])
     if force:
-        assert torch.equal(users_of(load_model(tmp_path / "model")), users_of(stored))
+        assert torch.equal(users_of(load_version(tmp_path / "model")), users_of(stored))
 
 
 def test_the_manifest_holds_no_id(small_model: Any, tmp_path: Path) -> None:
@@ -323,12 +326,11 @@ def test_the_manifest_holds_no_id(small_model: Any, tmp_path: Path) -> None:
     requests = Requests.of([{"user": "secret-alice", "item": "secret-lamp"}])
     outcome = AltEraser().forget(small_model(data), data, requests)
     erased = (Batch(requests.digest(b"key"), len(requests)),)
-    save_model(
-        StoredModel.of(outcome.model, outcome.remain, read_options=ReadOptions(), erased=erased),
-        tmp_path / "model",
+    Version.of(outcome.model, outcome.remain, read_options=ReadOptions(), history=erased).save(
+        tmp_path / "model"
     )
     assert b"secret" not in (tmp_path / "model" / "manifest.json").read_bytes()
-    assert load_model(tmp_path / "model").erased == erased
+    assert load_version(tmp_path / "model").history == erased
 
 
 def test_a_folder_that_is_silent_on_the_constants_of_the_penalty_reads_as_before(folder: Path) -> None:
@@ -336,7 +338,7 @@ def test_a_folder_that_is_silent_on_the_constants_of_the_penalty_reads_as_before
         del manifest["settings"]["c_users"], manifest["settings"]["c_items"]
 
     resign(folder, forget_them)
-    model = load_model(folder).model
+    model = load_version(folder).model
     assert isinstance(model, Bilinear)
     assert (model.objective.c_users, model.objective.c_items) == (None, None)
     w0, l2 = model.objective.w0, model.objective.l2
@@ -349,7 +351,7 @@ def test_no_number_in_the_manifest_tells_how_many_interactions_there_were(
     """What there was at training less what is there now is what was forgotten."""
     data = random_data(97, 83)
     model = ENMF.sized_for(data, dim=2, rng=np.random.default_rng(0))
-    save_model(StoredModel.of(model, data), tmp_path / "model")
+    Version.of(model, data).save(tmp_path / "model")
     n_pairs = data.by(Side.USERS).n_entries
     settings = json.loads((tmp_path / "model" / "manifest.json").read_text())["settings"]
     for name in ("mean_user_count", "mean_item_count", "c_users", "c_items"):
@@ -367,11 +369,11 @@ def test_a_wholly_forgotten_id_is_nowhere_in_the_folder(small_model: Any, tmp_pa
     )
     data = interactions(frame)
     model = small_model(data)
-    save_model(StoredModel.of(model, data, read_options=ReadOptions()), tmp_path / "before")
+    Version.of(model, data, read_options=ReadOptions()).save(tmp_path / "before")
     gone = users[0]
     row = data.user_vocabulary.ids.to_list().index(gone)
     outcome = AltEraser().forget(model, data, Requests.of([{"user": gone}]))
-    save_model(StoredModel.of(outcome.model, outcome.remain, read_options=ReadOptions()), tmp_path / "after")
+    Version.of(outcome.model, outcome.remain, read_options=ReadOptions()).save(tmp_path / "after")
 
     ids = pl.read_parquet(tmp_path / "after" / "users.parquet")["id"].to_list()
     assert ids[row] is None
@@ -381,16 +383,14 @@ def test_a_wholly_forgotten_id_is_nowhere_in_the_folder(small_model: Any, tmp_pa
     assert gone.encode() in (tmp_path / "before" / "users.parquet").read_bytes()
     for path in (tmp_path / "after").iterdir():
         assert gone.encode() not in path.read_bytes(), path.name
-    back = load_model(tmp_path / "after")
+    back = load_version(tmp_path / "after")
     assert back.user_vocabulary.n_forgotten == 1
     assert (users_of(back)[row] == 0).all()
     assert back.aligned(outcome.remain).digest() == outcome.remain.digest()
 
 
-def test_the_data_of_a_model_is_known_in_any_order(
-    stored: StoredModel, data: Interactions, folder: Path
-) -> None:
-    back = load_model(folder)
+def test_the_data_of_a_model_is_known_in_any_order(stored: Version, data: Interactions, folder: Path) -> None:
+    back = load_version(folder)
     shuffled = data.to_frame().sample(fraction=1.0, shuffle=True, seed=3)
     again = back.aligned(interactions(shuffled, user="user_id", item="item_id", weight="weight"))
     assert again.digest() == data.digest()
@@ -402,9 +402,9 @@ def test_the_data_of_a_model_is_known_in_any_order(
 def test_unless_told_otherwise_the_data_is_read_as_it_is_written(
     data: Interactions, small_model: Any, tmp_path: Path
 ) -> None:
-    save_model(StoredModel.of(small_model(data), data), tmp_path / "model")
+    Version.of(small_model(data), data).save(tmp_path / "model")
     write_interactions(data, tmp_path / "data.parquet")
-    back = load_model(tmp_path / "model")
+    back = load_version(tmp_path / "model")
     again = back.aligned(read_interactions(tmp_path / "data.parquet", read_options=back.read_options))
     assert again.digest() == data.digest()
 
@@ -412,13 +412,13 @@ def test_unless_told_otherwise_the_data_is_read_as_it_is_written(
 def test_around_the_core_there_may_be_more(data: Interactions, small_model: Any) -> None:
     more = pl.concat([data.to_frame(), data.to_frame()[:1].with_columns(user_id=pl.lit("nobody"))])
     wider = interactions(more, weight="weight")
-    core = StoredModel.of(small_model(data), data, read_options=ReadOptions(min_interactions=2))
+    core = Version.of(small_model(data), data, read_options=ReadOptions(min_interactions=2))
     assert core.aligned(wider).digest() == data.digest()
     with pytest.raises(MismatchError, match="1 of"):
-        StoredModel.of(small_model(data), data).aligned(wider)
+        Version.of(small_model(data), data).aligned(wider)
 
 
-def test_a_model_on_other_data_has_its_rows_where_the_ids_are(stored: StoredModel) -> None:
+def test_a_model_on_other_data_has_its_rows_where_the_ids_are(stored: Version) -> None:
     frame = pl.DataFrame({"user_id": ["u7", "nobody", "u2"], "item_id": ["i3", "i0", "nothing"]})
     other = interactions(frame)
     model = stored.on(other)
@@ -430,7 +430,7 @@ def test_a_model_on_other_data_has_its_rows_where_the_ids_are(stored: StoredMode
 
 
 def test_other_data_is_refused(data: Interactions, folder: Path) -> None:
-    back = load_model(folder)
+    back = load_version(folder)
     first = np.arange(len(data)) == 0
     matrix = np.zeros((data.n_users, data.n_items), dtype=bool)
     matrix[data.users, data.items] = True
@@ -449,4 +449,4 @@ def test_other_data_is_refused(data: Interactions, folder: Path) -> None:
 
 def test_a_model_is_stored_only_with_data_of_its_size(random_data: Any, small_model: Any) -> None:
     with pytest.raises(MismatchError):
-        StoredModel.of(small_model(random_data(12, 9)), random_data(12, 8), read_options=READING)
+        Version.of(small_model(random_data(12, 9)), random_data(12, 8), read_options=READING)

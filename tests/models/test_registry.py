@@ -16,7 +16,7 @@ import alteraser as ae
 from alteraser.data.interactions import Side
 from alteraser.models import registry
 from alteraser.models.bilinear import Bilinear
-from alteraser.models.checkpoint import StoredModel, load_model, save_model
+from alteraser.versions.version import Version, load_version
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,17 +43,17 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def stored(random_data: Any, small_model: Any) -> StoredModel:
+def stored(random_data: Any, small_model: Any) -> Version:
     data = random_data()
     model = small_model(data)
     ae.register(Doubled)
-    return StoredModel.of(Doubled(model.users, model.items, model.objective), data)
+    return Version.of(Doubled(model.users, model.items, model.objective), data)
 
 
-def test_a_registered_model_is_written_and_read(stored: StoredModel, tmp_path: Path) -> None:
+def test_a_registered_model_is_written_and_read(stored: Version, tmp_path: Path) -> None:
     assert "doubled" in registry.kinds()
-    save_model(stored, tmp_path / "model")
-    back = load_model(tmp_path / "model")
+    stored.save(tmp_path / "model")
+    back = load_version(tmp_path / "model")
     assert isinstance(back.model, Doubled)
     assert back.kind == "doubled"
     everyone = np.arange(back.model.n_users)
@@ -63,16 +63,16 @@ def test_a_registered_model_is_written_and_read(stored: StoredModel, tmp_path: P
 
 
 def test_a_folder_of_an_unknown_kind_says_which_and_what_to_do(
-    stored: StoredModel, random_data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored: Version, random_data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_model(stored, tmp_path / "model")
+    stored.save(tmp_path / "model")
     monkeypatch.delitem(registry._REGISTERED, "doubled")
     with pytest.raises(
         ae.ModelFileError, match=r"'doubled' came; known are enmf, mf.*Import .* `alteraser\.reg"
     ):
-        load_model(tmp_path / "model")
+        load_version(tmp_path / "model")
     with pytest.raises(ae.ModelFileError, match=r"A Doubled came; known are enmf, mf.*`alteraser\.register`"):
-        StoredModel.of(stored.model, random_data())
+        Version.of(stored.model, random_data())
 
 
 def test_the_same_class_may_be_registered_again_but_no_other_of_its_kind() -> None:

@@ -10,11 +10,11 @@ import pytest
 from alteraser.data.interactions import Interactions
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.requests import Requests
-from alteraser.models.checkpoint import StoredModel
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.sweep import Rows, Sweeper, repeat
 from alteraser.train.als import ALS
 from alteraser.unlearn.alteraser import AltEraser
+from alteraser.versions.version import Version
 
 
 @pytest.mark.parametrize("enmf", [False, True])
@@ -28,7 +28,7 @@ def test_representations_hold_no_ids_no_rows_and_no_vectors(
     for result in (
         ALS(max_passes=1).train(model, full, rng=np.random.default_rng(0)),
         repeat(Sweeper(ah_newton), model, full, max_passes=1, tolerance=0),
-        StoredModel.of(model, full, read_options=ReadOptions()),
+        Version.of(model, full, read_options=ReadOptions()),
         AltEraser(max_passes=1).forget(model, full, Requests.of([{"user": "u3"}])),
     ):
         shown = repr(result)

@@ -27,21 +27,19 @@ def compact(
     An empty row among ids in order tells whose it was. Nothing else changes: the model scores and goes on forgetting
     as before, with the same remaining data. What counts on row numbers of the old model has to be made anew.
     """
-    from alteraser.data.writing import make_ready
-    from alteraser.models.checkpoint import MANIFEST, load_model, save_model
-    from alteraser.models.compaction import compact as compacted
+    from alteraser.versions.compaction import compact as compacted
+    from alteraser.versions.version import load_version, make_ready
 
-    make_ready(out, force=force, marked_by=MANIFEST)
-    stored = load_model(model)
-    small = compacted(stored)
-    save_model(small, out, force=force)
+    make_ready(out, force=force)
+    version = load_version(model)
+    small = compacted(version).save(out, force=force)
     result = {
         "out": str(out),
         "users": small.model.n_users,
         "items": small.model.n_items,
         "removed": {
-            "users": stored.user_vocabulary.n_forgotten,
-            "items": stored.item_vocabulary.n_forgotten,
+            "users": version.user_vocabulary.n_forgotten,
+            "items": version.item_vocabulary.n_forgotten,
         },
     }
     show(result, as_json=json, human=lambda to: _human(to, result))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -27,13 +25,11 @@ from alteraser.cli.output import progress, show
 from alteraser.cli.training import TrainerName, check_trainer_options
 
 if TYPE_CHECKING:
-    from alteraser.data.interactions import Interactions
-    from alteraser.data.read_options import ReadOptions
     from alteraser.live.erasure import Erasure
     from alteraser.models.base import Factored
-    from alteraser.models.checkpoint import Batch, StoredModel
     from alteraser.train.base import Trainer
     from alteraser.unlearn.base import Unlearner
+    from alteraser.versions.version import Version
 
 EXAMPLE = example(
     "alteraser forget model ratings.parquet --requests requests.csv \\",
@@ -128,7 +124,7 @@ def forget(
         typer.Option(
             metavar="FILE",
             help="Key (16 bytes or more) of the digest that the new model keeps of the requests: whoever has it can "
-            "show later which requests were honoured. Without it a key is made up and thrown away.",
+            "show later which requests were honoured (see verify). Without it a key is made up and thrown away.",
             show_default=False,
         ),
     ] = None,
@@ -142,76 +138,33 @@ def forget(
     from and to; in JSON-lines also items, a list. What is left empty is not asked for: a user alone means all that
     the user has. The data is read as it was when the model was trained, unless options say otherwise.
     """
-    from alteraser.data.files import written_read_options
     from alteraser.data.request_files import read_requests
-    from alteraser.data.writing import make_ready, staged_frame
-    from alteraser.errors import LeftBehind
-    from alteraser.models.checkpoint import MANIFEST, Batch, load_model, save_model
+    from alteraser.versions.history import read_key
+    from alteraser.versions.version import load_version, make_ready
 
-    make_ready(out, force=force, marked_by=MANIFEST)
-    if remaining is not None:
-        _make_remaining_ready(remaining, out, force=force)
-    key = _key(key_file)
-    stored = load_model(model)
+    make_ready(out, remaining=remaining, force=force)
+    key = None if key_file is None else read_key(key_file)
+    version = load_version(model)
     settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
     of_alteraser = {"solver": solver, "scope": scope, "budget_seconds": budget_seconds}
-    unlearner = _unlearner(stored, method, of_alteraser, trainer, settings | {"solve_h": solve_h}, seed=seed)
+    unlearner = _unlearner(version, method, of_alteraser, trainer, settings | {"solve_h": solve_h}, seed=seed)
     asked = read_requests(requests)
-    full = _full(stored, data, options)
+    read_options = options.read_options(data, version.read_options)
+    full = version.read(data, data_dir=options.data_dir, read_options=read_options)
     with progress("Forgetting") as watch:
-        outcome = unlearner.forget(stored.model, full, asked, missing=missing, progress=watch)
-    read_options = stored.read_options if remaining is None else written_read_options(outcome.remain)
-    batch = Batch(asked.digest(key), outcome.requests.n_honoured)
-    new = _successor(stored, outcome, batch, unlearner, read_options)
-    with ExitStack() as written:
-        if remaining is not None:
-            # The data takes its place only once the model has been written.
-            written.enter_context(staged_frame(outcome.remain.to_frame(), remaining, force=force))
-        try:
-            save_model(new, out, force=force)
-        except LeftBehind:
-            written.close()  # the model is in its place, so the data has to take its own
-            raise
+        following, erasure = version.forget(
+            full, asked, unlearner=unlearner, key=key, missing=missing, progress=watch
+        )
+    following.save(out, remaining=None if remaining is None else (erasure.remain, remaining), force=force)
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(
-        stored.model, outcome, method
+        version.model, erasure, method
     )
-    told = outcome.converged or scope == "forgetting" or not outcome.requests.n_honoured
+    told = erasure.converged or scope == "forgetting" or not erasure.requests.n_honoured
     show(result, as_json=json, human=lambda to: _human(to, result, met=told))
 
 
-def _make_remaining_ready(remaining: Path, out: Path, *, force: bool) -> None:
-    from alteraser.data.writing import make_table_ready
-    from alteraser.errors import SettingError
-
-    if remaining.resolve().is_relative_to(out.resolve()):
-        raise SettingError("--remaining lies in the folder of --out, which holds the model alone. Move it.")
-    make_table_ready(remaining, force=force)
-
-
-def _key(key_file: Path | None) -> bytes:
-    from alteraser.errors import RequestError
-
-    if key_file is None:
-        return secrets.token_bytes(32)
-    try:
-        key = key_file.read_bytes().strip()
-    except OSError as error:
-        raise RequestError(f"The key file {key_file} could not be read: {error.strerror}.") from None
-    if len(key) < 16:
-        raise RequestError(f"The key in {key_file} has {len(key)} bytes; at least 16 are wanted.")
-    return key
-
-
-def _full(stored: StoredModel, data: str, options: DataOptions) -> Interactions:
-    """The data on the model's rows. Once there is a model its ids are the core, which is not cut anew."""
-    read_options = options.read_options(data, stored.read_options)
-    if stored.read_options.min_interactions is not None:
-        read_options = read_options.with_options({"min_interactions": None})
-    return stored.aligned(options.read(data, read_options))
-
-
 def _unlearner(
-    stored: StoredModel,
+    version: Version,
     method: MethodName,
     of_alteraser: dict[str, Any],
     trainer: TrainerName | None,
@@ -222,22 +175,22 @@ def _unlearner(
     from alteraser.errors import SettingError
     from alteraser.unlearn.retrain import Retrain, WarmStart
 
-    rng = random_generator(seed, method, len(stored.erased))
+    rng = random_generator(seed, method, len(version.history))
     if method == "alteraser":
         if trainer is not None:
             raise SettingError("--trainer is a setting of retrain and warm-start; the method is alteraser.")
-        return _eraser(stored, **of_alteraser, **settings)
+        return _eraser(version, **of_alteraser, **settings)
     for name, value in of_alteraser.items():
         if value is not None:
             option = name.replace("_", "-")
             raise SettingError(f"--{option} is a setting of alteraser; the method is {method}.")
     if method == "retrain":
-        return Retrain(rng, _trainer(stored, trainer, "als", settings))
-    return WarmStart(rng, _trainer(stored, trainer, "adamw", settings))
+        return Retrain(rng, _trainer(version, trainer, "als", settings))
+    return WarmStart(rng, _trainer(version, trainer, "adamw", settings))
 
 
 def _eraser(
-    stored: StoredModel,
+    version: Version,
     *,
     solver: SolverName | None,
     learning_rate: float | None,
@@ -250,48 +203,31 @@ def _eraser(
 
     if learning_rate is not None:
         raise SettingError("--learning-rate is a setting of retrain and warm-start; the method is alteraser.")
-    if solve_h is not None and stored.kind != "enmf":
-        raise SettingError(f"--solve-h is for enmf; the model is {stored.kind}.")
+    if solve_h is not None and version.kind != "enmf":
+        raise SettingError(f"--solve-h is for enmf; the model is {version.kind}.")
     given = {name: value for name, value in limits.items() if value is not None}
     return AltEraser(solver=SOLVERS[solver or "ah-newton"], solve_shared=bool(solve_h), **given)
 
 
 def _trainer(
-    stored: StoredModel, name: TrainerName | None, usual: TrainerName, settings: dict[str, Any]
+    version: Version, name: TrainerName | None, usual: TrainerName, settings: dict[str, Any]
 ) -> Trainer:
     """The one that trained the model, with what options say on top; another has its own defaults."""
     from alteraser.train.named import named_trainer, recorded_trainer
 
-    record = dict(stored.training or {"trainer": usual})
+    record = dict(version.training or {"trainer": usual})
     recorded_trainer(record)  # raises of the manifest, before anything is said of the options
     if name is not None and name != record["trainer"]:
         record = {"trainer": name}
     learning_rate, solve_h = settings["learning_rate"], settings["solve_h"]
-    check_trainer_options(record["trainer"], stored.kind, learning_rate=learning_rate, solve_h=solve_h)
+    check_trainer_options(record["trainer"], version.kind, learning_rate=learning_rate, solve_h=solve_h)
     return named_trainer(**record | {name: value for name, value in settings.items() if value is not None})
 
 
-def _successor(
-    stored: StoredModel, outcome: Erasure[Any], batch: Batch, unlearner: Unlearner, read_options: ReadOptions
-) -> StoredModel:
-    """The new model, which remembers the batch; how to train one like it is new only if it was trained anew."""
-    from alteraser.models.checkpoint import StoredModel
-    from alteraser.train.named import recorded
-    from alteraser.unlearn.retrain import Retrain
-
-    erased, training = stored.erased, stored.training
-    if batch.count:
-        erased = (*erased, batch)
-        training = recorded(unlearner.trainer) if isinstance(unlearner, Retrain) else training
-    return StoredModel.of(
-        outcome.model, outcome.remain, read_options=read_options, erased=erased, training=training
-    )
-
-
-def _result(original: Factored, outcome: Erasure[Any], method: str) -> dict[str, Any]:
+def _result(original: Factored, erasure: Erasure[Any], method: str) -> dict[str, Any]:
     from alteraser.data.interactions import Side
 
-    remain, requests, cost = outcome.remain, outcome.requests, outcome.cost
+    remain, requests, cost = erasure.remain, erasure.requests, erasure.cost
     return {
         "method": method,
         "forgotten": {
@@ -312,12 +248,12 @@ def _result(original: Factored, outcome: Erasure[Any], method: str) -> dict[str,
             "steps": cost.steps,
             "passes": cost.passes,
             "rows_visited": cost.rows_visited,
-            "loss_before": outcome.loss_before,
-            "loss_after": outcome.loss_after,
+            "loss_before": erasure.loss_before,
+            "loss_after": erasure.loss_after,
             "gradient_before": original.gradient_norm(remain),
-            "gradient_after": outcome.model.gradient_norm(remain),
+            "gradient_after": erasure.model.gradient_norm(remain),
         },
-        "converged": outcome.converged,
+        "converged": erasure.converged,
     }
 
 

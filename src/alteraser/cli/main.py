@@ -15,6 +15,7 @@ from alteraser.cli import (
     forgetting,
     recommending,
     training,
+    verifying,
 )
 from alteraser.cli.moved import add_moved
 from alteraser.cli.options import example
@@ -29,6 +30,7 @@ app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.add_typer(data.app, name="data")
 app.command("train", epilog=training.EXAMPLE)(training.train)
 app.command("forget", epilog=forgetting.EXAMPLE)(forgetting.forget)
+app.command("verify", epilog=verifying.EXAMPLE)(verifying.verify)
 app.command("compact", epilog=compacting.EXAMPLE)(compacting.compact)
 app.command("recommend", epilog=recommending.RECOMMEND_EXAMPLE)(recommending.recommend)
 app.command("similar", epilog=recommending.SIMILAR_EXAMPLE)(recommending.similar)

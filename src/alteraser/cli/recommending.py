@@ -11,13 +11,10 @@ from alteraser.cli.options import DataOptions, Force, Json, ModelPath, example, 
 from alteraser.cli.output import print_table, show
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
 
-    from alteraser.data.csr import CSR
-    from alteraser.data.interactions import Vocabulary
-    from alteraser.models.checkpoint import StoredModel
+    from alteraser.data.interactions import Interactions
+    from alteraser.versions.version import Version
 
 RECOMMEND_EXAMPLE = example(
     "alteraser recommend model --user 42 -k 10 --exclude ratings.parquet",
@@ -55,23 +52,23 @@ def recommend(
     json: Json = False,
 ) -> None:
     """List the items a model recommends to a user, or to many."""
-    import polars as pl
-
     from alteraser.data.files import read_ids
     from alteraser.data.writing import make_table_ready, write_frame
     from alteraser.errors import SettingError
-    from alteraser.models.checkpoint import load_model
+    from alteraser.versions.version import load_version
 
     if (user is None) == (users is None):
         raise SettingError("Either --user ID or --users FILE is wanted, not both.")
-    _check_k(k)
     if out is not None:
         make_table_ready(out, force=force)
-    stored = load_model(model)
-    asked = pl.Series([user]) if users is None else read_ids(users, "user_id")
-    seen = None if exclude is None else _seen(stored, exclude, options)
-    rows = _known_rows(stored.user_vocabulary, asked, "user", users)
-    lists = _lists(stored, rows, k, seen)
+    version = load_version(model)
+    asked = [user or ""] if users is None else read_ids(users, "user_id")
+    lists = version.recommender.recommend(
+        asked,
+        k,
+        exclude=None if exclude is None else _excluded(version, exclude, options),
+        source=None if users is None else str(users),
+    )
     if out is not None:
         write_frame(lists, out, force=force)
         result: dict[str, Any] = {"out": str(out), "users": len(asked), "rows": lists.height}
@@ -88,30 +85,10 @@ def similar(
     json: Json = False,
 ) -> None:
     """List the items most like an item, by the angle between their vectors."""
-    import numpy as np
-    import polars as pl
-    import torch
+    from alteraser.versions.version import load_version
 
-    from alteraser.models.base import Similar, lacking
-    from alteraser.models.checkpoint import load_model
-
-    _check_k(k)
-    stored = load_model(model)
-    row = _known_rows(stored.item_vocabulary, pl.Series([item]), "item")[0]
-    if not isinstance(stored.model, Similar):
-        raise lacking(stored.model, Similar, wanted_by="similar", instead="Take a model of another kind.")
-    likeness = stored.model.item_similarities(row)
-    likeness[torch.from_numpy(stored.item_vocabulary.tombstones)] = -torch.inf
-    likeness[row] = -torch.inf
-    values, rows = torch.sort(likeness, descending=True, stable=True)
-    kept = np.flatnonzero(torch.isfinite(values[:k]).numpy())
-    lists = pl.DataFrame(
-        {
-            "rank": kept + 1,
-            "item_id": stored.item_vocabulary.ids.gather(rows[:k].numpy()[kept]),
-            "similarity": values[:k].double().numpy()[kept],
-        }
-    )
+    lists = load_version(model).recommender.similar_items(item, k)
+    lists = lists.drop("item_id").rename({"similar_item_id": "item_id"})
     show(
         {"similar": lists.to_dicts()},
         as_json=json,
@@ -119,71 +96,12 @@ def similar(
     )
 
 
-def _seen(stored: StoredModel, exclude: str, options: DataOptions) -> CSR:
-    from alteraser.data.interactions import Side
+def _excluded(version: Version, exclude: str, options: DataOptions) -> Interactions:
+    """All that users have counts, also what was rated too low or was too rare to be trained on."""
     from alteraser.data.read_options import ReadOptions
-    from alteraser.errors import MismatchError
 
-    # All that a user has counts, also what was rated too low or was too rare to be trained on.
-    pairs = ReadOptions(user=stored.read_options.user, item=stored.read_options.item)
-    data = options.open(exclude, pairs)
-    known, n_unknown = data.known_to(stored.user_vocabulary, stored.item_vocabulary)
-    if len(known) == 0:
-        raise MismatchError(
-            f"None of the {n_unknown} interactions to exclude has a user and an item of the model. Give the data "
-            f"the model was trained on, or leave --exclude out."
-        )
-    return known.by(Side.USERS)
-
-
-def _lists(stored: StoredModel, users: NDArray[np.int64], k: int, seen: CSR | None) -> pl.DataFrame:
-    """Columns user_id, rank, item_id, score: the lists one below the other."""
-    import numpy as np
-    import polars as pl
-
-    from alteraser.measure.ranking import top_k
-
-    k = min(k, stored.model.n_items)
-    lists = top_k(stored.model, users, k, exclude=seen, unavailable=stored.item_vocabulary.tombstones)
-    place, rank = np.nonzero(lists >= 0)
-    items = lists[place, rank]
-    return pl.DataFrame(
-        {
-            "user_id": stored.user_vocabulary.ids.gather(users[place]),
-            "rank": rank + 1,
-            "item_id": stored.item_vocabulary.ids.gather(items),
-            "score": stored.model.pair_scores(users[place], items).double().numpy(),
-        }
-    )
-
-
-def _known_rows(
-    vocabulary: Vocabulary, ids: pl.Series, what: str, source: Path | None = None
-) -> NDArray[np.int64]:
-    """The rows of the ids; one that is not known is named by its place in the file, never by itself."""
-    import numpy as np
-
-    from alteraser.errors import MismatchError
-
-    rows = vocabulary.rows(ids)
-    if (unknown := np.flatnonzero(rows < 0)).size:
-        problem = f"The {what} is not in the model."
-        if source is not None:
-            problem = (
-                f"{unknown.size} of {len(ids)} {what}s in {source} are not in the model (the first in data row "
-                f"{unknown[0] + 1})."
-            )
-        raise MismatchError(
-            f"{problem} Known are those that were in the training data and were not forgotten."
-        )
-    return rows
-
-
-def _check_k(k: int) -> None:
-    from alteraser.errors import SettingError
-
-    if k < 1:
-        raise SettingError(f"k is {k}; a whole number from 1 up is wanted.")
+    pairs = ReadOptions(user=version.read_options.user, item=version.read_options.item)
+    return options.open(exclude, pairs)
 
 
 def _table(lists: pl.DataFrame, title: str) -> Any:

@@ -93,14 +93,13 @@ def train(
     """Train a model on the interactions and write it to a folder."""
     import torch
 
-    from alteraser.data.writing import make_ready
-    from alteraser.models.checkpoint import MANIFEST, StoredModel, save_model
     from alteraser.models.objective import Objective
     from alteraser.train.fit import fit
-    from alteraser.train.named import named_trainer, recorded
+    from alteraser.train.named import named_trainer
+    from alteraser.versions.version import Version, make_ready
 
     check_trainer_options(trainer, model, learning_rate=learning_rate, solve_h=solve_h or None)
-    make_ready(out, force=force, marked_by=MANIFEST)
+    make_ready(out, force=force)
     rng = random_generator(seed, "train")
     objective = Objective(
         w0=w0, l2=l2, l2_scaling=l2_scaling, user_activity=user_activity, item_popularity=item_popularity
@@ -115,10 +114,8 @@ def train(
         training = fit(start, interactions, trainer=chosen, rng=rng, progress=watch)
     seconds = time.perf_counter() - began
     read_options = options.read_options(data)
-    stored = StoredModel.of(
-        training.model, interactions, read_options=read_options, training=recorded(chosen)
-    )
-    save_model(stored, out, force=force)
+    version = Version.of(training.model, interactions, read_options=read_options, trainer=chosen)
+    version.save(out, force=force)
     result = {"out": str(out), "model": model} | _result(training, interactions) | {"seconds": seconds}
     show(result, as_json=json, human=lambda to: _human(to, result))
 

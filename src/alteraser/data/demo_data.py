@@ -9,8 +9,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from alteraser.data.csr import CSR
+from alteraser.data.datasets import embedded
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
+from alteraser.data.split import holdout
 from alteraser.data.synthetic import TOPICS, topic_of
 from alteraser.errors import DataError
 
@@ -19,11 +21,20 @@ _ENOUGH = 20  # items of one's own, so that a foreign half shows
 
 @dataclass(frozen=True, eq=False)
 class ForeignTaste:
-    """The data with false interactions in it, requests to forget them, and each user's foreign topic by row."""
+    """Data with false interactions in it, a part held out, requests to forget what is false, and each user's foreign
+    topic by row.
+    """
 
     full: Interactions
+    test: Interactions
     requests: Requests
     topic_of_user: dict[int, str]
+
+
+def foreign_taste(rng: np.random.Generator, *, n_users: int = 32) -> ForeignTaste:
+    """The embedded data, a fifth of it held out, with interactions of a foreign taste added for some users."""
+    train, test = holdout(embedded().data, fraction=0.2, rng=rng)
+    return inject_foreign_taste(train, test, n_users=n_users, rng=rng)
 
 
 def inject_foreign_taste(
@@ -50,7 +61,7 @@ def inject_foreign_taste(
         users.append(np.full(len(drawn), user))
         items.append(drawn)
         topic_of_user[int(user)] = TOPICS[topic]
-    return _injected(train, np.concatenate(users), np.concatenate(items), topic_of_user, rng)
+    return _injected(train, test, np.concatenate(users), np.concatenate(items), topic_of_user, rng)
 
 
 def _row(by_user: CSR, user: int) -> NDArray[np.int32]:
@@ -65,6 +76,7 @@ def _little_liked(topics: NDArray[np.int64], rng: np.random.Generator) -> int:
 
 def _injected(
     train: Interactions,
+    test: Interactions,
     users: NDArray[np.int64],
     items: NDArray[np.int64],
     topic_of_user: dict[int, str],
@@ -77,4 +89,4 @@ def _injected(
     requests = Requests.pairs(
         train.user_vocabulary.ids.gather(users), train.item_vocabulary.ids.gather(items)
     )
-    return ForeignTaste(full, requests, topic_of_user)
+    return ForeignTaste(full, test, requests, topic_of_user)

@@ -239,6 +239,10 @@ class Interactions:
 
     def digest(self) -> str:
         """SHA-256 of the merged matrix and its ids; the same in any order, file type or vocabulary."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         matrix = self.by(Side.USERS)
         user = matrix.owners()
         digest = hashlib.sha256()

@@ -79,14 +79,19 @@ class Requests:
         # A representation ends up in logs and tracebacks, where no id belongs.
         return f"Requests({len(self)})"
 
+    def distinct(self) -> Requests:
+        """Each request once, where it was made first."""
+        return Requests(self.frame.unique(CONDITIONS, keep="first", maintain_order=True))
+
     def digest(self, key: bytes) -> str:
-        """HMAC-SHA256 of the distinct requests; order, repetition and source do not change it."""
-        digest = hmac.new(key, digestmod=hashlib.sha256)
-        for row in self.frame.select(CONDITIONS).unique().sort(CONDITIONS).iter_rows():
-            for text in row:
-                encoded = b"" if text is None else text.encode()
-                digest.update(b"-" if text is None else b"%d:%s" % (len(encoded), encoded))
-        return digest.hexdigest()
+        """HMAC-SHA256 of the distinct requests together; order, repetition and source do not change it."""
+        rows = self.frame.select(CONDITIONS).unique().sort(CONDITIONS).iter_rows()
+        return hmac.digest(key, b"".join(map(_encoded, rows)), hashlib.sha256).hex()
+
+    def digests(self, key: bytes) -> list[str]:
+        """HMAC-SHA256 of each request, in their order; its source does not change it."""
+        rows = self.frame.select(CONDITIONS).iter_rows()
+        return [hmac.digest(key, b"request " + _encoded(row), hashlib.sha256).hex() for row in rows]
 
     def match(self, full: Interactions, missing: Missing = "error") -> Match:
         """The events of `full` to forget; a request that matches none is an error unless missing="ignore"."""
@@ -102,7 +107,7 @@ class Requests:
         """As `match`, where `part` is but a part of the data, so that it may well be covered whole."""
         if missing not in ("error", "ignore"):
             raise SettingError(f"missing is {missing!r}; it must be 'error' or 'ignore'.")
-        distinct = self.frame.unique(CONDITIONS, keep="first", maintain_order=True)
+        distinct = self.distinct().frame
         mask, n_events, n_null_times = _matched(distinct, part)
         counts = RequestCounts(n_events, int(mask.sum()), len(self) - distinct.height, n_null_times)
         if counts.n_missing and missing == "error":
@@ -250,6 +255,12 @@ def _bounds(distinct: pl.DataFrame, name: str, dtype: pl.DataType) -> pl.Series:
     return whole.fill_null(
         rounded.clip(float(limits.min), float(limits.max // 1024 * 1024 - 1024)).cast(pl.Int64)
     )
+
+
+def _encoded(conditions: tuple[str | None, ...]) -> bytes:
+    """The conditions of a request as bytes from which they could be told apart."""
+    texts = (None if text is None else text.encode() for text in conditions)
+    return b"".join(b"-" if text is None else b"%d:%s" % (len(text), text) for text in texts)
 
 
 def _place(distinct: pl.DataFrame, row: int) -> str:

@@ -39,11 +39,11 @@ def top_k(
             scores[torch.from_numpy(row), torch.from_numpy(columns).long()] = -torch.inf
         if unavailable is not None:
             scores[:, torch.from_numpy(unavailable)] = -torch.inf
-        lists[start : start + len(block), :wanted] = _best(scores, wanted).numpy()
+        lists[start : start + len(block), :wanted] = best_columns(scores, wanted).numpy()
     return lists
 
 
-def _best(scores: Tensor, wanted: int) -> Tensor:
+def best_columns(scores: Tensor, wanted: int) -> Tensor:
     """The columns of the greatest scores of each row, -1 in the place of -inf; ties go to the lower column."""
     values, columns = torch.topk(scores, min(wanted + 1, scores.shape[1]), dim=1)
     # topk takes any of the scores that tie for the last place: such rows are sorted whole.

@@ -1,7 +1,7 @@
 """What the other rooms may ask of a model, by capability: a function names the smallest protocol that it uses.
 
     Recommender          scores items for users
-    ├── Similar          knows which items are alike
+    ├── Similar          knows which items, and which users, are alike
     └── Factored         its loss splits by row once the other side is fixed: passes, ALS, AltEraser
         ├── BatchTrainable   its loss splits by user, with gradients: AdamW
         ├── Quadratic        its rows are ridge regressions: joint Newton, a live model
@@ -59,11 +59,11 @@ class Recommender(Protocol):
 
 @runtime_checkable
 class Similar(Recommender, Protocol):
-    """A model that knows which items are alike."""
+    """A model that says itself how much alike the rows of a side are."""
 
     @abstractmethod
-    def item_similarities(self, item: int) -> Tensor:
-        """How similar every item is to one, [n_items]; from -1 to 1, and 0 where nothing is known."""
+    def similarities(self, side: Side, rows: NDArray[np.int64]) -> Tensor:
+        """Of some rows to all of their side, [len(rows), n]: from -1 to 1, and 0 where nothing is known."""
         ...
 
 

@@ -110,10 +110,10 @@ class Bilinear(BatchTrainable, Quadratic, Storable, Similar):
         scaled = self._weighed(self.items)[torch.tensor(items)]
         return (self.users[torch.tensor(users)] * scaled).sum(1)
 
-    def item_similarities(self, item: int) -> Tensor:
-        """The cosine between an item's vector and that of every item; 0 where one of them is zero."""
-        directions = torch.nn.functional.normalize(self._weighed(self.items), dim=1)
-        return directions @ directions[item]
+    def similarities(self, side: Side, rows: NDArray[np.int64]) -> Tensor:
+        """The cosine between the vectors of some rows of a side and of all, [len(rows), n]; 0 where one is zero."""
+        directions = torch.nn.functional.normalize(self._weighed(self.table(side)), dim=1)
+        return directions[torch.from_numpy(rows)] @ directions.T
 
     def row_problems(self, side: Side, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> RidgeSide:
         self.check_belongs(data)

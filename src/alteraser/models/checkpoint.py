@@ -3,8 +3,7 @@
 parameters.safetensors   the model's own tensors: `users` [n_users, dim], `items` [n_items, dim], and `h` [dim] for ENMF
 users.parquet            column `id` in row order, null where a whole id was forgotten
 items.parquet            the same for items
-manifest.json            format version, settings, how it was trained, SHA-256 of each file, digest of the data, and of
-                         each batch of requests that made the model its keyed digest and count: never an id
+manifest.json            format version, settings, SHA-256 of each file, and what `versions` has to say: never an id
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,13 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from alteraser.data.files import written_read_options
-from alteraser.data.interactions import Interactions, Side, Vocabulary
-from alteraser.data.read_options import ReadOptions
-from alteraser.data.writing import atomic_folder
-from alteraser.errors import AlteraserError, MismatchError, ModelFileError
-from alteraser.models.base import Factored, Storable
+from alteraser.data.interactions import Vocabulary
+from alteraser.errors import AlteraserError, ModelFileError
+from alteraser.models.base import Storable
 from alteraser.models.registry import kinds, registered
 
-FORMAT, VERSION = "alteraser-model", 1
+FORMAT, VERSION = "alteraser-model", 2
+READABLE = (1, VERSION)  # format 1 kept less of each batch of requests
 PARAMETERS, USERS, ITEMS, MANIFEST = (
     "parameters.safetensors",
     "users.parquet",
@@ -40,132 +38,74 @@ PARAMETERS, USERS, ITEMS, MANIFEST = (
 )
 
 
-@dataclass(frozen=True)
-class Batch:
-    """A batch of requests that was forgotten: its keyed digest and the number of its distinct requests."""
-
-    digest: str
-    count: int
-
-
-@dataclass(frozen=True, eq=False)
-class StoredModel:
-    """A model with what its files say of it: whose rows it has, what it was trained on and how, what it forgot.
-
-    `training` holds plain settings that `train.named` makes a trainer of; None where nobody said.
-    """
+@dataclass(frozen=True, eq=False, repr=False)
+class Checkpoint:
+    """A model with the ids of its rows, and what else its manifest says, in plain JSON values."""
 
     model: Storable
     user_vocabulary: Vocabulary
     item_vocabulary: Vocabulary
-    read_options: ReadOptions
-    data_digest: str
-    erased: tuple[Batch, ...] = ()
-    training: Mapping[str, Any] | None = None
+    record: Mapping[str, Any]
 
-    @classmethod
-    def of(
-        cls,
-        model: Factored,
-        data: Interactions,
-        *,
-        read_options: ReadOptions | None = None,
-        erased: tuple[Batch, ...] = (),
-        training: Mapping[str, Any] | None = None,
-    ) -> StoredModel:
-        """The model as trained on `data`, which was read as `read_options` says.
-
-        Unless given, `read_options` is that of the file which `write_interactions` makes of the data.
-        """
-        model.check_belongs(data)
-        if not isinstance(model, Storable) or model.kind not in kinds():
-            raise ModelFileError(
-                f"A {type(model).__name__} came; known are {', '.join(kinds())}. To have another model stored, make it "
-                f"`alteraser.Storable` and `alteraser.register` its class."
-            )
-        return cls(
-            model=model,
-            user_vocabulary=data.user_vocabulary,
-            item_vocabulary=data.item_vocabulary,
-            read_options=read_options or written_read_options(data),
-            data_digest=data.digest(),
-            erased=erased,
-            training=training,
-        )
-
-    @property
-    def kind(self) -> str:
-        """The model's name in the manifest and for the command."""
-        return self.model.kind
-
-    def aligned(self, data: Interactions) -> Interactions:
-        """`data` on the model's rows; raises unless it is what the model was trained on, or what remained of it.
-
-        Where the training data was the core of a larger store, the model's ids are that core, and the rest of the
-        store is left out: cut anew after a deletion, the core would lose more than was deleted.
-        """
-        if self.read_options.min_interactions is None:
-            data = data.aligned(self.user_vocabulary, self.item_vocabulary)
-        else:
-            data, _ = data.known_to(self.user_vocabulary, self.item_vocabulary)
-        if data.digest() != self.data_digest:
-            raise MismatchError(
-                "The data is not what this model was trained on (its digest differs from the manifest's). Give the "
-                "file it was trained on, read with the same options, or after a forgetting the remaining data it wrote."
-            )
-        return data
-
-    def on(self, data: Interactions) -> Storable:
-        """The model with its rows in the order of the data's vocabulary; ids it does not know have empty rows."""
-        tables = {}
-        for side, own, wanted in (
-            (Side.USERS, self.user_vocabulary, data.user_vocabulary),
-            (Side.ITEMS, self.item_vocabulary, data.item_vocabulary),
-        ):
-            rows = torch.from_numpy(own.rows(wanted.ids))
-            known = self.model.table(side)[rows.clamp_min(0)]
-            tables[side.value] = torch.where((rows >= 0)[:, None], known, self.model.empty_row(side))
-        return self.model.with_parameters({**self.model.parameters(), **tables})
-
-
-def save_model(stored: StoredModel, path: str | Path, *, force: bool = False) -> None:
-    """Write the model's folder, whole or not at all; `LeftBehind` says that only the old one could not be removed."""
-    with atomic_folder(path, marked_by=MANIFEST, force=force) as folder:
-        # Written by Python, a full disk is an OSError, and the file may be read by whom the others may be read.
-        (folder / PARAMETERS).write_bytes(safetensors.torch.save(_tensors(stored.model)))
-        for name, vocabulary in ((USERS, stored.user_vocabulary), (ITEMS, stored.item_vocabulary)):
-            pl.DataFrame({"id": vocabulary.ids}).write_parquet(folder / name)
+    def files(self) -> dict[str, bytes]:
+        """The content of the folder's files by their names; that of the manifest holds the digests of the others."""
+        files = {PARAMETERS: safetensors.torch.save(_tensors(self.model))}
+        for name, vocabulary in ((USERS, self.user_vocabulary), (ITEMS, self.item_vocabulary)):
+            pl.DataFrame({"id": vocabulary.ids}).write_parquet(content := io.BytesIO())
+            files[name] = content.getvalue()
         manifest = {
             "format": FORMAT,
             "version": VERSION,
-            "model": stored.kind,
-            "settings": stored.model.settings(),
-            "training": None if stored.training is None else dict(stored.training),
-            "files": {name: _sha256((folder / name).read_bytes()) for name in (PARAMETERS, USERS, ITEMS)},
-            "data": {"sha256": stored.data_digest, "reading": stored.read_options.to_dict()},
-            "requests": [{"hmac_sha256": batch.digest, "count": batch.count} for batch in stored.erased],
+            "model": self.model.kind,
+            "settings": self.model.settings(),
+            "files": {name: _sha256(content) for name, content in files.items()},
+            **self.record,
         }
-        text = json.dumps(manifest | {"sha256": _manifest_digest(manifest)}, indent=2)
-        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        text = json.dumps(manifest | {"sha256": _manifest_digest(manifest)}, indent=2, allow_nan=False)
+        return files | {MANIFEST: (text + "\n").encode()}
 
 
-def load_model(path: str | Path) -> StoredModel:
-    """The model in a folder; every file is checked against the manifest before anything is made of it."""
-    folder = Path(path)
+def storable(model: object) -> Storable:
+    """The model itself; raises if it is of no kind that can be stored."""
+    if isinstance(model, Storable) and model.kind in kinds():
+        return model
+    raise ModelFileError(
+        f"A {type(model).__name__} came; known are {', '.join(kinds())}. To have another model stored, make it "
+        f"`alteraser.Storable` and `alteraser.register` its class."
+    )
+
+
+def digest_of(files: Mapping[str, bytes]) -> str:
+    """The digest that the manifest among the files has of itself, and so of all of them."""
+    return str(json.loads(files[MANIFEST])["sha256"])
+
+
+def read_checkpoint(folder: Path) -> tuple[Checkpoint, str]:
+    """The model in a folder and the manifest's digest; every file is checked before anything is made of it."""
     manifest = _read_manifest(folder)
-    files = {name: _read_checked(folder, name, digest) for name, digest in manifest["files"].items()}
-    try:
-        stored = StoredModel(
-            model=_model(manifest["model"], safetensors.torch.load(files[PARAMETERS]), manifest["settings"]),
+    digest = _manifest_digest(manifest)
+    files = {name: _read_checked(folder, name, wanted) for name, wanted in manifest.pop("files").items()}
+    with making_sense_of(folder):
+        tensors = safetensors.torch.load(files[PARAMETERS])
+        checkpoint = Checkpoint(
+            model=_model(manifest.pop("model"), tensors, manifest.pop("settings")),
             user_vocabulary=_vocabulary(files[USERS]),
             item_vocabulary=_vocabulary(files[ITEMS]),
-            read_options=ReadOptions.from_dict(manifest["data"]["reading"]),
-            data_digest=str(manifest["data"]["sha256"]),
-            erased=tuple(
-                Batch(str(each["hmac_sha256"]), int(each["count"])) for each in manifest["requests"]
-            ),
-            training=_training(manifest.get("training")),
+            record={name: value for name, value in manifest.items() if name not in ("format", "version")},
         )
+    sizes = (checkpoint.model.n_users, checkpoint.model.n_items)
+    if sizes != (len(checkpoint.user_vocabulary), len(checkpoint.item_vocabulary)):
+        raise ModelFileError(
+            f"{folder}: the tables and the lists of ids differ in size. Take it from a backup."
+        )
+    return checkpoint, digest
+
+
+@contextmanager
+def making_sense_of(folder: Path) -> Iterator[None]:
+    """Whatever fails in the block because the manifest or a file is not what it should be is a `ModelFileError`."""
+    try:
+        yield
     except ModelFileError:
         raise
     except (
@@ -181,12 +121,6 @@ def load_model(path: str | Path) -> StoredModel:
             f"{folder} is not a whole model ({type(error).__name__} while reading it). Take it from a backup or train "
             f"it again."
         ) from None
-    sizes = (stored.model.n_users, stored.model.n_items)
-    if sizes != (len(stored.user_vocabulary), len(stored.item_vocabulary)):
-        raise ModelFileError(
-            f"{folder}: the tables and the lists of ids differ in size. Take it from a backup."
-        )
-    return stored
 
 
 def _tensors(model: Storable) -> dict[str, Tensor]:
@@ -208,18 +142,6 @@ def _model(kind: str, tensors: dict[str, Tensor], settings: Mapping[str, Any]) -
     return registered(kind).from_tensors(tensors, settings)
 
 
-def _training(record: Any) -> dict[str, Any] | None:
-    if record is None:
-        return None
-    if not isinstance(record, dict) or not all(
-        isinstance(x, str | int | float | None) for x in record.values()
-    ):
-        raise ModelFileError(
-            "How the model was trained is not told in plain settings. Take it from a backup."
-        )
-    return record
-
-
 def _vocabulary(content: bytes) -> Vocabulary:
     return Vocabulary(pl.read_parquet(io.BytesIO(content), columns=["id"])["id"])
 
@@ -238,10 +160,10 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFileError(f"{folder / MANIFEST} does not describe an alteraser model.")
-    if manifest.get("version") != VERSION:
+    if manifest.get("version") not in READABLE:
         raise ModelFileError(
-            f"{folder} has format version {manifest.get('version')!r}; this alteraser reads version {VERSION}. Use the "
-            f"version that wrote it, or train the model again."
+            f"{folder} has format version {manifest.get('version')!r}; this alteraser reads "
+            f"{' and '.join(map(str, READABLE))}. Use the version that wrote it, or train the model again."
         )
     if manifest.pop("sha256", None) != _manifest_digest(manifest):
         raise ModelFileError(

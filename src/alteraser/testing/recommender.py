@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from alteraser.data.interactions import Interactions
+from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError
 from alteraser.models.base import Recommender, Similar
 from alteraser.testing.base import (
@@ -81,13 +81,18 @@ class SimilarContract(RecommenderContract):
     @abstractmethod
     def make(self, data: Interactions) -> Similar: ...
 
-    def test_similarities_are_symmetric_and_greatest_of_an_item_to_itself(self) -> None:
+    def test_similarities_are_symmetric_and_greatest_of_a_row_to_itself(self) -> None:
         model = self.make(small_data())
         promise(isinstance(model, Similar), "The model is not `Similar`")
-        found = torch.stack([model.item_similarities(item) for item in range(model.n_items)])
-        promise_close(found, found.T, 1e-5, "`item_similarities` is not symmetric")
-        promise((found.abs() <= 1 + 1e-5).all(), "A similarity is below -1 or above 1")
-        promise(
-            (found.diagonal() >= found.amax(1) - 1e-5).all(),
-            "An item is more similar to another than to itself",
-        )
+        for side, n in ((Side.USERS, 13), (Side.ITEMS, 11)):
+            found = model.similarities(side, np.arange(n))
+            promise(
+                tuple(found.shape) == (n, n),
+                f"`similarities` of {side.value} have shape {tuple(found.shape)}",
+            )
+            promise_close(found, found.T, 1e-5, f"`similarities` of {side.value} are not symmetric")
+            promise((found.abs() <= 1 + 1e-5).all(), f"A similarity of {side.value} is below -1 or above 1")
+            itself = found.diagonal() >= found.amax(1) - 1e-5
+            promise(itself.all(), f"One of the {side.value} is more similar to another than to itself")
+            some = model.similarities(side, np.array([4, 2]))
+            promise_close(some, found[[4, 2]], 1e-6, "`similarities` of some rows are others than among all")

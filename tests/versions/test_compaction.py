@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 import alteraser as ae
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
-from alteraser.models.base import Quadratic
 from alteraser.models.bilinear import Bilinear
-from alteraser.models.checkpoint import Batch, StoredModel, load_model, save_model
 from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
 from alteraser.train.fit import fit
 from alteraser.unlearn.alteraser import AltEraser
+from alteraser.versions.history import Batch
+from alteraser.versions.version import Version, load_version
 
 OBJECTIVES = {
     "as it comes": Objective(w0=0.3, l2=0.05, l2_scaling=0.7),
@@ -32,15 +32,13 @@ FIRST, SECOND = Requests.of([{"user": "u3"}, {"user": "u7"}, {"item": "i2"}]), R
 
 
 @pytest.fixture(params=[(name, enmf) for name in OBJECTIVES for enmf in (False, True)], ids=str)
-def stored(request: pytest.FixtureRequest, random_data: Any, small_model: Any) -> StoredModel:
+def stored(request: pytest.FixtureRequest, random_data: Any, small_model: Any) -> Version:
     """A model that has forgotten two users and an item."""
     name, enmf = request.param
     data = random_data(12, 9, confidences=True)
     model = small_model(data, enmf=enmf, objective=OBJECTIVES[name])
     outcome = AltEraser().forget(fit(model, data, trainer=EXACT).model, data, FIRST)
-    return StoredModel.of(
-        outcome.model, outcome.remain, erased=(Batch("ab" * 32, 3),), training={"trainer": "als"}
-    )
+    return Version.of(outcome.model, outcome.remain, history=(Batch("ab" * 32, 3),), trainer=ALS())
 
 
 @pytest.fixture
@@ -51,26 +49,26 @@ def remain(random_data: Any) -> Interactions:
     return Interactions.from_columns(left["user_id"], left["item_id"], left["weight"])
 
 
-def kept(stored: StoredModel, side: Side) -> NDArray[np.int64]:
+def kept(stored: Version, side: Side) -> NDArray[np.int64]:
     vocabulary = stored.user_vocabulary if side is Side.USERS else stored.item_vocabulary
     return np.setdiff1d(np.arange(len(vocabulary)), vocabulary.tombstones)
 
 
-def test_rows_of_the_forgotten_are_gone_and_the_others_as_they_were(stored: StoredModel) -> None:
+def test_rows_of_the_forgotten_are_gone_and_the_others_as_they_were(stored: Version) -> None:
     small = ae.compact(stored)
-    assert isinstance(small.model, Quadratic)
-    assert isinstance(stored.model, Quadratic)
+    assert isinstance(small.model, Bilinear)
+    assert isinstance(stored.model, Bilinear)
     assert (small.model.n_users, small.model.n_items) == (10, 8)
     assert small.user_vocabulary.ids.to_list() == [f"u{row}" for row in range(12) if row not in (3, 7)]
     assert small.item_vocabulary.ids.to_list() == [f"i{row}" for row in range(9) if row != 2]
     for side in Side:
         assert torch.equal(small.model.table(side), stored.model.table(side)[kept(stored, side)])
     assert torch.equal(small.model.h, stored.model.h)
-    for name in ("data_digest", "read_options", "erased", "training"):
+    for name in ("data_digest", "read_options", "history", "training"):
         assert getattr(small, name) == getattr(stored, name)
 
 
-def test_scores_loss_and_row_problems_stay_the_same(stored: StoredModel, remain: Interactions) -> None:
+def test_scores_loss_and_row_problems_stay_the_same(stored: Version, remain: Interactions) -> None:
     small = ae.compact(stored)
     assert isinstance(small.model, Bilinear)
     assert isinstance(stored.model, Bilinear)
@@ -93,7 +91,7 @@ def test_scores_loss_and_row_problems_stay_the_same(stored: StoredModel, remain:
 
 
 @pytest.mark.parametrize("scope", ["forgetting", "affected", "all"])
-def test_a_forgetting_goes_on_as_without_it(stored: StoredModel, remain: Interactions, scope: Any) -> None:
+def test_a_forgetting_goes_on_as_without_it(stored: Version, remain: Interactions, scope: Any) -> None:
     small, eraser = ae.compact(stored), AltEraser(scope=scope)
     wanted = eraser.forget(stored.model, stored.aligned(remain), SECOND)
     found = eraser.forget(small.model, small.aligned(remain), SECOND)
@@ -111,7 +109,7 @@ def test_a_forgetting_goes_on_as_without_it(stored: StoredModel, remain: Interac
         )
 
 
-def test_only_what_the_rows_gave_is_written_out(stored: StoredModel) -> None:
+def test_only_what_the_rows_gave_is_written_out(stored: Version) -> None:
     model, compacted = stored.model, ae.compact(stored).model
     assert isinstance(model, Bilinear)
     assert isinstance(compacted, Bilinear)
@@ -124,15 +122,13 @@ def test_only_what_the_rows_gave_is_written_out(stored: StoredModel) -> None:
 
 def test_a_model_without_tombstones_stays_as_it_is(random_data: Any, small_model: Any) -> None:
     data = random_data(empty=True)  # a row without interactions is no tombstone
-    stored = StoredModel.of(small_model(data), data)
+    stored = Version.of(small_model(data), data)
     assert ae.compact(stored) is stored
 
 
-def test_a_compacted_model_is_written_and_read(
-    stored: StoredModel, remain: Interactions, tmp_path: Path
-) -> None:
-    save_model(ae.compact(stored), tmp_path / "model")
-    back = load_model(tmp_path / "model")
+def test_a_compacted_model_is_written_and_read(stored: Version, remain: Interactions, tmp_path: Path) -> None:
+    ae.compact(stored).save(tmp_path / "model")
+    back = load_version(tmp_path / "model")
     assert back.user_vocabulary.n_forgotten == back.item_vocabulary.n_forgotten == 0
     assert back.model.loss(back.aligned(remain)) == pytest.approx(
         stored.model.loss(stored.aligned(remain)), rel=1e-13
