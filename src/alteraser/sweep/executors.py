@@ -2,7 +2,8 @@
 
 An engine for many machines brings an executor of its own, and nothing else in this room changes. Which rows make a
 block is not its business: blocks and the order in which their answers are added are fixed, so that the number of
-machines or threads changes no bit of a result.
+processes or threads changes no bit of a result. (The last bit may change with the machine code: between different
+processors, and between a process that compiles the kernels and one that finds them in numba's cache.)
 """
 
 from __future__ import annotations
