@@ -15,6 +15,7 @@ from alteraser.optim.linear import CG
 from alteraser.optim.newton import Newton
 from alteraser.optim.search import FullStep
 from alteraser.sweep.sweep import Rows, Sweeper
+from alteraser.testing.solver import Ridges
 
 OBJECTIVE = Objective(
     w0=0.6,
@@ -84,8 +85,6 @@ def test_passes_of_it_end_where_exact_passes_end(data: Interactions, small_model
 
 
 def test_problems_without_the_quick_way_take_the_long_one() -> None:
-    from tests.contracts.test_solver import Ridges
-
     ridges = Ridges()
     solver = Newton(linear=CG(tolerance=1e-8), search=FullStep())
     step = solver.step(ridges, torch.zeros(5, 4, dtype=torch.float64), None)

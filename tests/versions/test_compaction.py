@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import alteraser as ae
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
+from alteraser.models.bilinear import Bilinear
 from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
 from alteraser.train.fit import fit
@@ -55,6 +56,8 @@ def kept(stored: Version, side: Side) -> NDArray[np.int64]:
 
 def test_rows_of_the_forgotten_are_gone_and_the_others_as_they_were(stored: Version) -> None:
     small = ae.compact(stored)
+    assert isinstance(small.model, Bilinear)
+    assert isinstance(stored.model, Bilinear)
     assert (small.model.n_users, small.model.n_items) == (10, 8)
     assert small.user_vocabulary.ids.to_list() == [f"u{row}" for row in range(12) if row not in (3, 7)]
     assert small.item_vocabulary.ids.to_list() == [f"i{row}" for row in range(9) if row != 2]
@@ -67,6 +70,8 @@ def test_rows_of_the_forgotten_are_gone_and_the_others_as_they_were(stored: Vers
 
 def test_scores_loss_and_row_problems_stay_the_same(stored: Version, remain: Interactions) -> None:
     small = ae.compact(stored)
+    assert isinstance(small.model, Bilinear)
+    assert isinstance(stored.model, Bilinear)
     before, after = stored.aligned(remain), small.aligned(remain)
     scores = stored.model.scores(kept(stored, Side.USERS))[:, kept(stored, Side.ITEMS)]
     torch.testing.assert_close(small.model.scores(np.arange(10)), scores, rtol=1e-14, atol=1e-14)
@@ -105,7 +110,10 @@ def test_a_forgetting_goes_on_as_without_it(stored: Version, remain: Interaction
 
 
 def test_only_what_the_rows_gave_is_written_out(stored: Version) -> None:
-    objective, small = stored.model.objective, ae.compact(stored).model.objective
+    model, compacted = stored.model, ae.compact(stored).model
+    assert isinstance(model, Bilinear)
+    assert isinstance(compacted, Bilinear)
+    objective, small = model.objective, compacted.objective
     if objective.c_users is None:
         assert (small.c_users, small.c_items) == (objective.w0 * 9, objective.w0 * 12)
         small = replace(small, c_users=None, c_items=None)

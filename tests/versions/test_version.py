@@ -96,7 +96,7 @@ def test_three_generations_have_the_same_history_from_python_and_from_the_comman
     assert [batch.parent for batch in by_python.history] == parents[:3]
     chain = [manifest(tmp_path / f"command{number}")["sha256"] for number in range(3)]
     assert [batch.parent for batch in by_command.history] == chain
-    assert torch.equal(by_python.model.users, by_command.model.users)
+    assert torch.equal(by_python.model.table(ae.Side.USERS), by_command.model.table(ae.Side.USERS))
     assert by_python.data_digest == by_command.data_digest
 
 

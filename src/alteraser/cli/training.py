@@ -20,6 +20,7 @@ from alteraser.cli.options import (
     reads_data,
 )
 from alteraser.cli.output import progress, show
+from alteraser.models.registry import kinds, untrained
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
@@ -29,13 +30,24 @@ EXAMPLE = example("alteraser train ratings.parquet --model enmf --dim 64 --w0 0.
 TrainerName = Literal["als", "adamw"]
 
 
+def _known_kind(kind: str) -> str:
+    if kind not in kinds():
+        raise typer.BadParameter(f"{kind!r} is not one of {', '.join(map(repr, kinds()))}.")
+    return kind
+
+
 @reads_data
 def train(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The folder to write.", show_default=False)],
     options: DataOptions,
     model: Annotated[
-        Literal["enmf", "mf"], typer.Option(help="mf, or enmf, which also weighs each dimension.")
+        str,
+        typer.Option(
+            help="mf, or enmf, which also weighs each dimension.",
+            metavar=f"[{'|'.join(kinds())}]",
+            callback=_known_kind,
+        ),
     ] = "enmf",
     trainer: Annotated[
         TrainerName, typer.Option(help="als solves row after row; adamw follows gradients.")
@@ -81,7 +93,6 @@ def train(
     """Train a model on the interactions and write it to a folder."""
     import torch
 
-    from alteraser.models.checkpoint import MODELS
     from alteraser.models.objective import Objective
     from alteraser.train.fit import fit
     from alteraser.train.named import named_trainer
@@ -97,10 +108,10 @@ def train(
     chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
     dtype = {"single": torch.float32, "double": torch.float64}[precision]
-    untrained = MODELS[model].sized_for(interactions, dim=dim, objective=objective, rng=rng, dtype=dtype)
+    start = untrained(model, interactions, dim=dim, objective=objective, rng=rng, dtype=dtype)
     began = time.perf_counter()
     with progress("Training") as watch:
-        training = fit(untrained, interactions, trainer=chosen, rng=rng, progress=watch)
+        training = fit(start, interactions, trainer=chosen, rng=rng, progress=watch)
     seconds = time.perf_counter() - began
     read_options = options.read_options(data)
     version = Version.of(training.model, interactions, read_options=read_options, trainer=chosen)

@@ -26,14 +26,14 @@ class SideFactors:
     """
 
     def __init__(self, model: Quadratic, side: Side, data: Interactions) -> None:
-        problems, own = model.row_problems(side, data), model.table(side)
+        own, (missing, l2) = model.table(side), model.row_weights(side, data.by(side).counts)
         self.h = model.h.numpy().copy()
         self.vectors: Floats = own.numpy().copy()
-        self.missing: Floats = problems.missing_row.numpy().copy()
-        self.l2: Floats = problems.l2.numpy().copy()
+        self.missing: Floats = missing.astype(self.vectors.dtype)
+        self.l2: Floats = l2.astype(self.vectors.dtype)
         self.squared_norms: Floats = np.square(self.h * self.vectors).sum(1)
         self._outer = np.outer(self.h, self.h).astype(np.float64)
-        weights = problems.missing_row.double()
+        weights = torch.from_numpy(self.missing).double()
         self.gram: NDArray[np.float64] = weighted_gram(own, weights, torch.float64).numpy() * self._outer
         self.second_moment: NDArray[np.float64] = weighted_gram(own, weights.square(), torch.float64).numpy()
         self._gram_at_deferral, self._gram_at_request = self.gram.copy(), self.gram.copy()

@@ -98,7 +98,7 @@ class Refiner(Generic[QuadraticModel]):
         of what is left has to be a sixth of that, as it may be too low by some times. `remain`, the data after the
         change, serves the step for shared parameters.
         """
-        rows = {side: self._occupied(side, np.unique(change.rows(side))) for side in self.state.sides}
+        rows = {side: self.occupied(side, np.unique(change.rows(side))) for side in self.state.sides}
         goal = Goal(scope.tolerance, emptied)
         moves: Moves = JointSteps(self, rows[Side.USERS], scope)
         if isinstance(scope, ForgettingRows | Passes):
@@ -139,7 +139,8 @@ class Refiner(Generic[QuadraticModel]):
         fall = before.loss(remain) - after.loss(remain)
         return LossChange(-fall, -fall)
 
-    def _occupied(self, side: Side, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def occupied(self, side: Side, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of some rows that have entries."""
         return rows[self.state.sides[side].entries.counts(rows) > 0]
 
     def _loop(

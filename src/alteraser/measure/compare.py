@@ -15,7 +15,7 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import MismatchError, SettingError
 from alteraser.measure import ranking
 from alteraser.measure.agreement import rbo, rbo_extrapolated, re_predict
-from alteraser.models.base import Recommender
+from alteraser.models.base import Factored, Recommender
 
 KS = (10, 20, 50)
 FORGETTING, OTHERS, EVERYONE = "forgetting", "others", "everyone"
@@ -26,7 +26,7 @@ class Report:
     """Figures by model, by group of users, by measure; a measure of lists has one figure for each k.
 
     `values[model][group][measure]` is {k: figure}; re-predict scores stand in `re_predict[model]`, losses on the
-    remaining data in `loss[model]` where the model has one.
+    remaining data in `loss[model]` where the model is `Factored`, and so has one.
     """
 
     values: dict[str, dict[str, dict[str, dict[int, float]]]]
@@ -103,7 +103,7 @@ def compare(
         re_predict={name: re_predict(model, forget) for name, model in models.items()}
         if forget is not None and len(forget)
         else {},
-        loss={name: model.loss(remain) for name, model in models.items() if hasattr(model, "loss")},
+        loss={name: model.loss(remain) for name, model in models.items() if isinstance(model, Factored)},
         n_users={group: len(users) for group, users in groups.items()},
         reference=reference,
         ks=tuple(ks),

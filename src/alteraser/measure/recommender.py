@@ -16,7 +16,7 @@ from alteraser.data.columns import id_texts, plain_ids
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.errors import MismatchError, SettingError
 from alteraser.measure.ranking import BLOCK_SCORES, best_columns, top_k
-from alteraser.models.base import Recommender
+from alteraser.models.base import Recommender, Similar
 
 Id = str | int | np.integer[Any]
 Ids = Id | Sequence[Id] | NDArray[Any] | pl.Series
@@ -27,15 +27,6 @@ class Tabled(Protocol):
     """A model with a vector for each row of a side."""
 
     def table(self, side: Side) -> Tensor: ...
-
-
-@runtime_checkable
-class Comparable(Protocol):
-    """A model that says itself how much alike the rows of a side are."""
-
-    def similarities(self, side: Side, rows: NDArray[np.int64]) -> Tensor:
-        """From -1 to 1, [len(rows), rows of the side]."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,12 +164,14 @@ class IdRecommender:
 
 
 def _similarities(model: Recommender, side: Side, rows: NDArray[np.int64]) -> Tensor:
-    if isinstance(model, Comparable):
+    if isinstance(model, Similar):
         return model.similarities(side, rows)
     if isinstance(model, Tabled):
         directions = torch.nn.functional.normalize(model.table(side), dim=1)
         return directions[torch.from_numpy(rows)] @ directions.T
-    raise SettingError(f"A {type(model).__name__} came, which has no vectors to compare.")
+    raise SettingError(
+        f"A {type(model).__name__} came, which has no vectors to compare. Give it `similarities` (`alteraser.Similar`)."
+    )
 
 
 def _word(side: Side) -> str:

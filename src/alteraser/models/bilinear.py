@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
-from alteraser.errors import MismatchError, ModelError, SettingError
+from alteraser.errors import MismatchError, ModelError, ModelFileError, SettingError
 from alteraser.kernels.entries import batch_gradients, row_losses
 from alteraser.kernels.sparse import FixedFactors
+from alteraser.models.base import BatchTrainable, Quadratic, Similar, Storable
 from alteraser.models.blocks import BLOCK_ROWS, SumBlocks, blocks_of, sum_here
-from alteraser.models.dimensions import Direction, Opening, Pairs, empty_directions
 from alteraser.models.objective import Objective, Weights
 from alteraser.models.ridge import RidgeSide, RidgeTerms, sparse_rows, weighted_gram
 
@@ -27,14 +27,14 @@ INITIAL_SCALE = 0.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bilinear(ABC):
+class Bilinear(BatchTrainable, Quadratic, Storable, Similar):
     """Tables of user and item vectors with an objective; `h` weighs the dimensions of their product."""
 
     users: Tensor  # [n_users, dim]
     items: Tensor  # [n_items, dim]
     objective: Objective
 
-    sides = (Side.USERS, Side.ITEMS)
+    sides: ClassVar[tuple[Side, ...]] = (Side.USERS, Side.ITEMS)
 
     def __post_init__(self) -> None:
         if self.users.ndim != 2 or self.items.ndim != 2 or self.users.shape[1] != self.items.shape[1]:
@@ -54,20 +54,9 @@ class Bilinear(ABC):
         size = f"{len(self.users)} users, {len(self.items)} items, dim {self.dim}"
         return f"{type(self).__name__}({size}, {self.objective})"
 
-    @property
-    @abstractmethod
-    def h(self) -> Tensor:
-        """The weight of each dimension in a score, [dim]."""
-
     @abstractmethod
     def _weighed(self, table: Tensor) -> Tensor:
         """Scales the factors of a table: h ⊙ each row."""
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Tensor]: ...
-
-    @abstractmethod
-    def solve_shared(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> Self: ...
 
     @property
     def n_users(self) -> int:
@@ -95,6 +84,10 @@ class Bilinear(ABC):
         table = self.table(side).clone()
         table[torch.from_numpy(rows)] = vectors
         return self.with_parameters({**self.parameters(), side.value: table})
+
+    def empty_row(self, side: Side) -> Tensor:
+        """Zero, where all scores are: a row without interactions has only missing entries and a penalty."""
+        return self.table(side).new_zeros(self.dim)
 
     def with_parameters(self, parameters: dict[str, Tensor]) -> Self:
         changes: dict[str, Any] = dict(parameters)
@@ -258,62 +251,41 @@ class Bilinear(ABC):
         del dimensions, h
         return {}
 
-    def with_openings(
-        self,
-        full: Interactions,
-        remain: Interactions,
-        users: NDArray[np.int64],
-        *,
-        sum_blocks: SumBlocks = sum_here,
-    ) -> Self:
-        """The model with an empty direction opened for each user who is worth one on `remain` (`dimensions.py`).
+    def tensors(self) -> dict[str, Tensor]:
+        return {side.value: self.table(side) for side in self.sides}
 
-        Not for those who were worth one on `full`: that would be training. A user's row is solved first. The model
-        itself is returned if none is opened.
-        """
-        users = users[remain.by(Side.USERS).counts[users] > 0]
-        tables = [self.table(side) for side in self.sides]
-        grams = (weighted_gram(each, torch.ones(len(each)), torch.float64, sum_blocks) for each in tables)
-        spare = empty_directions((gram.numpy() for gram in grams), self.h.numpy())
-        if not spare or len(users) == 0:
-            return self
-        before, after = self._opener(full), self._opener(remain)
-        problems = self.row_problems(Side.USERS, remain, sum_blocks=sum_blocks)
-        solved = problems.block(users).minimum().double()
-        of_users, of_items = self.users.double().clone(), self.items.double().clone()
-        for user, vector in zip(users.tolist(), solved, strict=True):
-            found = after(user, vector, spare[0]) if spare else None
-            if found is not None and before(user, self.users[user].double(), spare[0]) is None:
-                direction = torch.from_numpy(spare.pop(0).vector)
-                of_users[user] = vector + found[0] * direction
-                of_items += torch.from_numpy(found[1])[:, None] * direction
-        moved = {"users": of_users.to(self.dtype), "items": of_items.to(self.dtype)}
-        opened = self.with_parameters({**self.parameters(), **moved}).without_empty_rows(remain)
-        loss = self.without_empty_rows(remain).loss(remain, sum_blocks=sum_blocks)
-        return opened if opened.loss(remain, sum_blocks=sum_blocks) < loss else self
+    def settings(self) -> dict[str, Any]:
+        return {"dim": self.dim, **self.objective.to_dict()}
 
-    def _opener(self, data: Interactions) -> Callable[[int, Tensor, Direction], Opening | None]:
-        """What a user with this vector and the items would be in an empty direction, by `data`."""
-        by_user, weights, scaled = data.by(Side.USERS), self.weigh(data), self._weighed(self.items).double()
-
-        def opening(user: int, vector: Tensor, direction: Direction) -> Opening | None:
-            mine = slice(by_user.starts[user], by_user.starts[user + 1])
-            missing = weights.missing[Side.USERS][user] * weights.missing[Side.ITEMS]
-            pairs = Pairs.of((scaled @ vector).numpy(), missing, by_user.columns[mine], by_user.weights[mine])
-            return pairs.opening(
-                direction, user_l2=weights.l2[Side.USERS][user], item_l2=weights.l2[Side.ITEMS]
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor], settings: Mapping[str, Any]) -> Self:
+        named, objective = cls._parameters_of(tensors), dict(settings)
+        dim = objective.pop("dim", None)
+        model = cls(objective=Objective(**objective), **named)
+        if model.dim != dim:
+            raise ModelFileError(
+                f"Vectors of {model.dim} numbers came; {dim!r} are wanted by the settings. Take it from a backup."
             )
-
-        return opening
-
-    def without_empty_rows(self, data: Interactions) -> Self:
-        """The model with the rows that have no interactions at zero, where their minimum is."""
-        model = self
-        for side in self.sides:
-            empty = np.flatnonzero(data.by(side).counts == 0)
-            if len(empty):
-                model = model.with_rows(side, empty, torch.zeros(len(empty), self.dim, dtype=self.dtype))
         return model
+
+    @classmethod
+    def _parameters_of(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """The parameters that `tensors` stand for."""
+        return named_exactly(cls.kind, tensors, [side.value for side in cls.sides])
+
+    def keep_rows(self, kept: Mapping[Side, NDArray[np.bool_]]) -> Self:
+        """As in `Storable`: a zero row scores nothing and costs nothing, so that only the penalty has to be kept.
+
+        A constant of it that followed the number of rows is written out with the number there was (w0 times the rows,
+        in full), while one of two digits stays as it is.
+        """
+        tables = {side.value: self.table(side)[torch.from_numpy(rows)] for side, rows in kept.items()}
+        objective = replace(
+            self.objective,
+            c_users=self.objective.penalty_constant(Side.USERS, self.n_items),
+            c_items=self.objective.penalty_constant(Side.ITEMS, self.n_users),
+        )
+        return replace(self.with_parameters({**self.parameters(), **tables}), objective=objective)
 
     def check_belongs(self, data: Interactions) -> None:
         """Raises unless the data has a row for each of the model's users and items."""
@@ -331,6 +303,16 @@ def tables_for(
     if dim < 1:
         raise SettingError(f"dim is {dim}; a whole number from 1 up is wanted.")
     return _random_table(data.n_users, dim, rng, dtype), _random_table(data.n_items, dim, rng, dtype)
+
+
+def named_exactly(kind: str, tensors: Mapping[str, Tensor], wanted: list[str]) -> dict[str, Tensor]:
+    """The tensors, if they are those that are wanted."""
+    if set(tensors) != set(wanted):
+        raise ModelFileError(
+            f"A model {kind!r} with tensors {', '.join(sorted(tensors))} came; {', '.join(wanted)} are wanted. Take it "
+            f"from a backup; if a newer version of alteraser wrote it, use that."
+        )
+    return dict(tensors)
 
 
 def _random_table(rows: int, dim: int, rng: np.random.Generator, dtype: torch.dtype) -> Tensor:

@@ -1,6 +1,6 @@
 """A model as a folder: tensors, ids and a manifest with the digest of each file; never pickle.
 
-parameters.safetensors   `users` [n_users, dim], `items` [n_items, dim], and `h` [dim] for ENMF
+parameters.safetensors   the model's own tensors: `users` [n_users, dim], `items` [n_items, dim], and `h` [dim] for ENMF
 users.parquet            column `id` in row order, null where a whole id was forgotten
 items.parquet            the same for items
 manifest.json            format version, settings, SHA-256 of each file, and what `versions` has to say: never an id
@@ -25,9 +25,8 @@ from torch import Tensor
 
 from alteraser.data.interactions import Vocabulary
 from alteraser.errors import AlteraserError, ModelFileError
-from alteraser.models.enmf import ENMF
-from alteraser.models.mf import MF
-from alteraser.models.objective import Objective
+from alteraser.models.base import Storable
+from alteraser.models.registry import kinds, registered
 
 FORMAT, VERSION = "alteraser-model", 2
 READABLE = (1, VERSION)  # format 1 kept less of each batch of requests
@@ -37,14 +36,13 @@ PARAMETERS, USERS, ITEMS, MANIFEST = (
     "items.parquet",
     "manifest.json",
 )
-MODELS: dict[str, type[MF] | type[ENMF]] = {"mf": MF, "enmf": ENMF}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Checkpoint:
     """A model with the ids of its rows, and what else its manifest says, in plain JSON values."""
 
-    model: MF | ENMF
+    model: Storable
     user_vocabulary: Vocabulary
     item_vocabulary: Vocabulary
     record: Mapping[str, Any]
@@ -58,8 +56,8 @@ class Checkpoint:
         manifest = {
             "format": FORMAT,
             "version": VERSION,
-            "model": kind_of(self.model),
-            "settings": {"dim": self.model.dim, **self.model.objective.to_dict()},
+            "model": self.model.kind,
+            "settings": self.model.settings(),
             "files": {name: _sha256(content) for name, content in files.items()},
             **self.record,
         }
@@ -67,17 +65,14 @@ class Checkpoint:
         return files | {MANIFEST: (text + "\n").encode()}
 
 
-def kind_of(model: MF | ENMF) -> str:
-    """The model's name in the manifest and for the command."""
-    return next(name for name, kind in MODELS.items() if isinstance(model, kind))
-
-
-def storable(model: object) -> MF | ENMF:
+def storable(model: object) -> Storable:
     """The model itself; raises if it is of no kind that can be stored."""
-    for kind in MODELS.values():
-        if isinstance(model, kind):
-            return model
-    raise ModelFileError(f"A {type(model).__name__} came; {' or '.join(MODELS)} can be stored.")
+    if isinstance(model, Storable) and model.kind in kinds():
+        return model
+    raise ModelFileError(
+        f"A {type(model).__name__} came; known are {', '.join(kinds())}. To have another model stored, make it "
+        f"`alteraser.Storable` and `alteraser.register` its class."
+    )
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
@@ -91,17 +86,15 @@ def read_checkpoint(folder: Path) -> tuple[Checkpoint, str]:
     digest = _manifest_digest(manifest)
     files = {name: _read_checked(folder, name, wanted) for name, wanted in manifest.pop("files").items()}
     with making_sense_of(folder):
-        settings = dict(manifest.pop("settings"))
-        dim = settings.pop("dim")
         tensors = safetensors.torch.load(files[PARAMETERS])
         checkpoint = Checkpoint(
-            model=_model(manifest.pop("model"), tensors, Objective(**settings)),
+            model=_model(manifest.pop("model"), tensors, manifest.pop("settings")),
             user_vocabulary=_vocabulary(files[USERS]),
             item_vocabulary=_vocabulary(files[ITEMS]),
             record={name: value for name, value in manifest.items() if name not in ("format", "version")},
         )
-    sizes = (checkpoint.model.n_users, checkpoint.model.n_items, checkpoint.model.dim)
-    if sizes != (len(checkpoint.user_vocabulary), len(checkpoint.item_vocabulary), dim):
+    sizes = (checkpoint.model.n_users, checkpoint.model.n_items)
+    if sizes != (len(checkpoint.user_vocabulary), len(checkpoint.item_vocabulary)):
         raise ModelFileError(
             f"{folder}: the tables and the lists of ids differ in size. Take it from a backup."
         )
@@ -130,10 +123,8 @@ def making_sense_of(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _tensors(model: MF | ENMF) -> dict[str, Tensor]:
-    tensors = {"users": model.users, "items": model.items}
-    if isinstance(model, ENMF):
-        tensors["h"] = model.h
+def _tensors(model: Storable) -> dict[str, Tensor]:
+    tensors = model.tensors()
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise ModelFileError(
@@ -142,21 +133,13 @@ def _tensors(model: MF | ENMF) -> dict[str, Tensor]:
     return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
 
 
-def _model(name: str, tensors: dict[str, Tensor], objective: Objective) -> MF | ENMF:
-    kind = MODELS.get(name)
-    wanted = {MF: {"users", "items"}, ENMF: {"users", "items", "h"}}
-    if kind is None or set(tensors) != wanted[kind]:
-        raise ModelFileError(
-            f"A model {name!r} with tensors {', '.join(sorted(tensors))} came; known are mf (users, items) and enmf "
-            f"(users, items, h). A newer version of alteraser may be needed."
-        )
+def _model(kind: str, tensors: dict[str, Tensor], settings: Mapping[str, Any]) -> Storable:
     for which, tensor in tensors.items():
         if not (tensor.is_floating_point() and torch.isfinite(tensor).all()):
             raise ModelFileError(
                 f"The tensor {which!r} holds numbers that are not finite. Take the model from a backup."
             )
-    others = {"eta": tensors["h"]} if "h" in tensors else {}
-    return kind(users=tensors["users"], items=tensors["items"], objective=objective, **others)
+    return registered(kind).from_tensors(tensors, settings)
 
 
 def _vocabulary(content: bytes) -> Vocabulary:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 import torch
@@ -13,20 +14,23 @@ from torch import Tensor
 from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import ModelError
-from alteraser.models.bilinear import Bilinear, tables_for
+from alteraser.models.bilinear import Bilinear, named_exactly, tables_for
 from alteraser.models.blocks import SumBlocks, blocks_of, sum_here
 from alteraser.models.objective import Objective
+from alteraser.models.registry import register
 from alteraser.models.ridge import weighted_gram
 
 # Entries whose products g are in memory at a time: 32 MiB where d = 64, in double precision.
 BLOCK_ENTRIES = 2**16
 
 
+@register
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class ENMF(Bilinear):
     """h = √dim · eta / ‖eta‖: left free, h would undo the penalty, since (a·p, a·q, h/a²) scores the same."""
 
+    kind: ClassVar[str] = "enmf"
     eta: Tensor  # [dim]
 
     def __post_init__(self) -> None:
@@ -61,6 +65,15 @@ class ENMF(Bilinear):
 
     def parameters(self) -> dict[str, Tensor]:
         return {"users": self.users, "items": self.items, "eta": self.eta}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tables and h, which is all that scores know of eta."""
+        return {**super().tensors(), "h": self.h}
+
+    @classmethod
+    def _parameters_of(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        named = named_exactly(cls.kind, tensors, ["users", "items", "h"])
+        return {"eta": named.pop("h"), **named}
 
     def _shared_gradients(self, of_h: Tensor) -> dict[str, Tensor]:
         """Through the normalisation: what of the gradient is along eta does not count."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 import torch
@@ -11,14 +11,17 @@ from torch import Tensor
 
 from alteraser.data.interactions import Interactions
 from alteraser.models.bilinear import Bilinear, tables_for
-from alteraser.models.blocks import SumBlocks, sum_here
 from alteraser.models.objective import Objective
+from alteraser.models.registry import register
 
 
+@register
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class MF(Bilinear):
     """Every dimension weighs the same."""
+
+    kind: ClassVar[str] = "mf"
 
     @classmethod
     def sized_for(
@@ -42,8 +45,3 @@ class MF(Bilinear):
 
     def parameters(self) -> dict[str, Tensor]:
         return {"users": self.users, "items": self.items}
-
-    def solve_shared(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> Self:
-        """Itself: there are no others."""
-        del data, sum_blocks
-        return self

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from numpy.typing import NDArray
@@ -19,11 +19,13 @@ from torch import Tensor
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.kernels.tiles import padded
-from alteraser.models.base import RowFactors
+from alteraser.models.base import Quadratic, RowFactors
 from alteraser.optim.conjugate_gradients import Stopping, conjugate_gradients
 from alteraser.optim.damping import LevenbergMarquardt
 from alteraser.sweep.accelerate import Anderson, Extrapolated
 from alteraser.sweep.sweep import Advance, Model, Sweeper
+
+QuadraticModel = TypeVar("QuadraticModel", bound=Quadratic)
 
 # Usual values; no record tells that they were tuned on data.
 MAX_REFUSALS = 6
@@ -38,9 +40,10 @@ class JointNewton:
     Far from the optimum passes are cheaper: those of `fallback` come first, until one lowers the loss by less than
     `switch_below` of it (infinity: none of them). `damping` is where the damping starts; it falls while steps keep
     their promise and rises when they do not. A step ends when a product adds less than `forcing` of what it
-    promises, or after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, and with
-    solvers that are not exact, `fallback` takes over. They are kept in this process: an executor that runs blocks
-    elsewhere is refused. The defaults are usual values; no record tells that they were tuned on data.
+    promises, or after `max_products`. The factors of all rows are kept: where they need more than `max_bytes`, with
+    models that are not `Quadratic` and with solvers that are not exact, `fallback` takes over. They are kept in this
+    process: an executor that runs blocks elsewhere is refused. The defaults are usual values; no record tells that they
+    were tuned on data.
     """
 
     switch_below: float = math.inf
@@ -67,11 +70,15 @@ class JointNewton:
             )
         tables = [model.table(side) for side in model.sides]
         size = sum(len(table) * padded(table.shape[1]) ** 2 * table.element_size() for table in tables)
-        if not sweeper.solver.exact_on_quadratics or len(tables) != 2 or size > self.max_bytes:
+        exact = isinstance(model, Quadratic) and sweeper.solver.exact_on_quadratics
+        if not exact or len(tables) != 2 or size > self.max_bytes:
             return self.fallback.begin(sweeper, model, data)
         passes = Extrapolated(self.fallback.window, sweeper, data)
         rule = LevenbergMarquardt(share=self.damping, fall=FALL, rise=RISE)
-        return _Joint(self, sweeper, passes, data, rule, rule.share, near=self.switch_below == math.inf)
+        near = self.switch_below == math.inf
+        # Of any model that is Quadratic, as this one is: a type for "Model and Quadratic" does not exist.
+        joint: Advance[Any] = _Joint(self, sweeper, passes, data, rule, rule.share, near=near)
+        return joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +105,7 @@ class _Joint:
     factors: dict[Side, RowFactors] = field(default_factory=dict)
     space: dict[Side, NDArray[Any]] = field(default_factory=dict)
 
-    def __call__(self, model: Model, loss: float) -> tuple[Model, float]:
+    def __call__(self, model: QuadraticModel, loss: float) -> tuple[QuadraticModel, float]:
         if not self.near:
             end, reached = self.fallback(model, loss)
             self.near = loss - reached < self.settings.switch_below * loss
@@ -129,7 +136,7 @@ class _Joint:
         self.factors.clear()
         return self.fallback(model, loss)
 
-    def _factorise(self, model: Model) -> Model | None:
+    def _factorise(self, model: QuadraticModel) -> QuadraticModel | None:
         """The model with its first side solved, the factors of both sides now in place; None if a row has none."""
         model = model.without_empty_rows(self.data)
         for side in model.sides:
@@ -144,7 +151,7 @@ class _Joint:
                 model = model.with_parameters({**model.parameters(), side.value: solved})
         return model
 
-    def _after(self, model: Model, step: _Step) -> Model:
+    def _after(self, model: QuadraticModel, step: _Step) -> QuadraticModel:
         """The model after a step, its first side solved anew as well as the factors at hand allow."""
         first, last = model.sides
         tables = {
@@ -156,7 +163,7 @@ class _Joint:
         tables[first.value] = model.table(first) + self.factors[first].solve(residual)
         return model.with_parameters({**model.parameters(), **tables})
 
-    def _step(self, model: Model) -> _Step:
+    def _step(self, model: QuadraticModel) -> _Step:
         (first, last), (p, q) = model.sides, (model.table(side) for side in model.sides)
         of_first, of_last = (model.row_problems(side, self.data) for side in (first, last))
         solve_first, solve_last = self.factors[first].solve, self.factors[last].solve

@@ -105,7 +105,7 @@ class Sweeper:
         return model
 
     def half(self, model: Model, data: Interactions, rows: Rows, side: Side) -> Model:
-        """The rows of one side at their minimum, all else fixed; a row without interactions becomes zero."""
+        """The rows of one side at their minimum, all else fixed; a row without interactions becomes an empty row."""
         if len(rows.of(side)) == 0:
             return model
         terms = model.row_problems(side, data, sum_blocks=self._sum).terms
@@ -114,7 +114,8 @@ class Sweeper:
         vectors = table.new_empty((len(rows.of(side)), table.shape[1]))
         # Of the table that is being solved a block needs its own rows alone: they travel with it.
         blocks = ((some, table[torch.from_numpy(some)]) for some in rows.blocks(side, self.block_rows))
-        for block in self.executor.map(partial(_solve_block, self.solver), blocks, *placed):
+        solve = partial(_solve_block, self.solver, model.empty_row(side))
+        for block in self.executor.map(solve, blocks, *placed):
             vectors[begin : begin + len(block)] = block
             begin += len(block)
         return model.with_rows(side, rows.of(side), vectors)
@@ -133,7 +134,7 @@ class Acceleration(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Passes(Generic[Model]):
+class Repeated(Generic[Model]):
     """Where repeated passes led, the loss before the first and after each, and whether they met the tolerance."""
 
     model: Model
@@ -160,23 +161,19 @@ def repeat(
     tolerance: float,
     loss: float | None = None,
     loss_goal: float = -math.inf,
-    gradient_goal: float = 0.0,
     out_of_time: OutOfTime = never,
     acceleration: Acceleration | None = None,
     progress: Progress | None = None,
-) -> Passes[Model]:
+) -> Repeated[Model]:
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
 
-    They also end where the loss is at most `loss_goal` or the norm of its gradient at most `gradient_goal`, and none
-    begins when it is `out_of_time`. A pass that would raise the loss is taken back and is the last; if it is by more
-    than rounding, they have not converged. `loss` is the model's, if it is known.
+    They also end where the loss is at most `loss_goal`, and none begins when it is `out_of_time`. A pass that would
+    raise the loss is taken back and is the last; if it is by more than rounding, they have not converged. `loss` is
+    the model's, if it is known.
     """
     check_stopping_rule(max_passes, tolerance)
     losses = [sweeper.loss(model, data) if loss is None else loss]
-    # The step for Φ rescales the tables, so that those of two passes cannot be compared.
-    advance: Advance[Model] = _Plain(sweeper, data)
-    if acceleration is not None and not sweeper.solve_shared:
-        advance = acceleration.begin(sweeper, model, data)
+    advance = passes_over(sweeper, model, data, acceleration)
     for done in range(1, max_passes + 1):
         if out_of_time():
             break
@@ -188,12 +185,20 @@ def repeat(
         if progress is not None:
             progress(done, max_passes, losses[-1])
         if not fall >= -rounding(model) * losses[-2]:
-            return Passes(model, losses, converged=False)
+            return Repeated(model, losses, converged=False)
         if losses[-1] <= loss_goal or fall < tolerance * losses[-2]:
-            return Passes(model, losses, converged=True)
-        if gradient_goal > 0 and sweeper.gradient_norm(model, data) <= gradient_goal:
-            return Passes(model, losses, converged=True)
-    return Passes(model, losses, converged=False)
+            return Repeated(model, losses, converged=True)
+    return Repeated(model, losses, converged=False)
+
+
+def passes_over(
+    sweeper: Sweeper, model: Model, data: Interactions, acceleration: Acceleration | None
+) -> Advance[Model]:
+    """Passes over all occupied rows, accelerated if asked and possible."""
+    # The step for Φ rescales the tables, so that those of two passes cannot be compared.
+    if acceleration is None or sweeper.solve_shared:
+        return _Plain(sweeper, data)
+    return acceleration.begin(sweeper, model, data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,13 +215,13 @@ class _Plain:
 
 
 def _solve_block(
-    solver: Solver, block: tuple[NDArray[np.int64], Tensor], data: CSR, terms: RowTerms
+    solver: Solver, empty: Tensor, block: tuple[NDArray[np.int64], Tensor], data: CSR, terms: RowTerms
 ) -> Tensor:
     """The minimum of each row of a block, from where it is."""
     rows, start = block
-    # The minimum of an empty row is zero, and nothing of a forgotten row may be left by an inexact solver, not even
-    # the sign of a zero: such rows are not solved at all.
-    solved = torch.zeros_like(start)
+    # The model knows the minimum of an empty row, and nothing of a forgotten row may be left by an inexact solver, not
+    # even the sign of a zero: such rows are not solved at all.
+    solved = empty.repeat(len(rows), 1)
     occupied = data.starts[rows + 1] > data.starts[rows]
     if occupied.any():
         if not occupied.all():

@@ -9,6 +9,7 @@ import torch
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import ModelError, SettingError
+from alteraser.models.base import BatchTrainable, lacking
 from alteraser.sweep.sweep import Model, Progress
 from alteraser.train.base import Training
 from alteraser.train.stopping import EarlyStopping
@@ -49,6 +50,8 @@ class AdamW:
                 "rng is None; a generator is wanted, as AdamW draws the order of its users at random. "
                 "Pass rng=np.random.default_rng(…)."
             )
+        if not isinstance(model, BatchTrainable):
+            raise lacking(model, BatchTrainable, wanted_by="AdamW", instead="Train it with ALS.")
         trained = model.without_empty_rows(data)
         start_loss = trained.loss(data)
         parameters = {name: value.clone().contiguous() for name, value in trained.parameters().items()}

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic
 
 import numpy as np
 
-from alteraser.data.interactions import Interactions
+from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.live.erasure import Cost, Drift, Erasure
-from alteraser.live.refine import Refined, Refiner
-from alteraser.live.scopes import SCOPES, AllRows, Passes, Scope
+from alteraser.live.refine import Refined, Refiner, Watch
+from alteraser.live.scopes import SCOPES, AllRows, ForgettingRows, Passes, Scope
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
-from alteraser.models.base import Quadratic
+from alteraser.models.base import Quadratic, lacking
 from alteraser.optim.minimize import Solver
 from alteraser.sweep.sweep import Model, OutOfTime, Progress
 from alteraser.unlearn.base import Deletion
+from alteraser.unlearn.factored import refine_factored
+
+NOTHING = Refined([], 0.0, 0, 0, converged=True)
 
 
 @dataclass(frozen=True)
@@ -65,64 +68,61 @@ class AltEraser:
         progress: Progress | None = None,
     ) -> Erasure[Model]:
         """The original made to forget what is requested, without starting anew."""
-        if not isinstance(original, Quadratic):
-            raise SettingError(
-                f"AltEraser needs a model whose rows are ridge problems (`Quadratic`), which {type(original).__name__} "
-                f"is not. Take Retrain or WarmStart."
-            )
         original.check_belongs(full)
         began, out_of_time = time.perf_counter(), time_limit(self.budget_seconds)
         deletion = Deletion.of(requested, full, missing)
-        done = _Done(original, Refined([], 0.0, 0, 0, converged=True), 0.0, Drift(0.0, 0.0))
-        if len(deletion.change):
-            done = self._refine(original, full, deletion, out_of_time, progress)
-        seconds = time.perf_counter() - began
         remain = deletion.remain
-        left = remain.with_tombstones(full)
+        done = self._refine(original, full, deletion, out_of_time, progress)
+        seconds = time.perf_counter() - began
+        left, refined = remain.with_tombstones(full), done.refined
         return Erasure(
             model=done.model,
             change=deletion.change,
             requests=deletion.counts,
-            cost=Cost(seconds, len(done.refined.changes), done.refined.n_passes, done.refined.rows_visited),
-            converged=done.refined.converged,
+            cost=Cost(seconds, len(refined.changes), refined.n_passes, refined.rows_visited),
+            converged=refined.converged,
             losses=done.losses(original.loss(remain), done.model.loss(remain)),
-            drift=done.drift,
+            drift=done.drift or Drift(done.model.gradient_norm(remain), math.nan),
             remaining=lambda: left,
         )
 
     def _refine(
         self,
-        original: QuadraticModel,
+        original: Model,
         full: Interactions,
         deletion: Deletion,
         out_of_time: OutOfTime,
         progress: Progress | None,
-    ) -> _Done[QuadraticModel]:
-        scope, change, remain = self.rows_to_move, deletion.change, deletion.remain
-        refiner = Refiner(LiveState(original, full, training_gap=scope.training_gap))
-        emptied = refiner.apply(change)
-        if scope.training_gap != 1:
-            refiner.make_all_pending()
-        loss = 0.0 if progress is None else original.loss(remain)
+    ) -> _Done[Model]:
+        if len(deletion.change) == 0:
+            return _Done(original)
+        scope, loss = self.rows_to_move, 0.0 if progress is None else original.loss(deletion.remain)
 
-        def watch(done: int, fallen: float) -> None:
+        def watch(steps: int, fallen: float) -> None:
             if progress is not None:
-                progress(done, scope.max_steps, loss - fallen)
+                progress(steps, scope.max_steps, loss - fallen)
 
-        refined = refiner.refine(
-            change, scope, emptied=emptied, remain=remain, out_of_time=out_of_time, watch=watch
+        if isinstance(original, Quadratic):
+            return _refine(original, full, deletion, scope, out_of_time, watch)
+        if isinstance(scope, ForgettingRows | Passes):
+            given = (original, deletion.change, deletion.remain, scope)
+            return _Done(*refine_factored(*given, out_of_time=out_of_time, watch=watch))
+        raise lacking(
+            original,
+            Quadratic,
+            wanted_by=f"AltEraser with {type(scope).__name__}",
+            instead="Take scope=Passes(solver=hf_newton), or Retrain.",
         )
-        return _Done(refiner.state.model, refined, emptied, refiner.drift())
 
 
 @dataclass(frozen=True, eq=False)
-class _Done(Generic[QuadraticModel]):
+class _Done(Generic[Model]):
     """Where refinement led, and by how much the loss fell as emptied rows became zero."""
 
-    model: QuadraticModel
-    refined: Refined
-    emptied: float
-    drift: Drift
+    model: Model
+    refined: Refined = NOTHING
+    emptied: float = 0.0
+    drift: Drift | None = None
 
     def losses(self, before: float, after: float) -> tuple[float, ...]:
         """The loss before and after each step, given what was measured before the first and after the last."""
@@ -131,3 +131,37 @@ class _Done(Generic[QuadraticModel]):
             return (before,)
         falls[0] += self.emptied
         return (before, *(before - np.cumsum(falls[:-1])).tolist(), after)
+
+
+def _refine(
+    original: QuadraticModel,
+    full: Interactions,
+    deletion: Deletion,
+    scope: Scope,
+    out_of_time: OutOfTime,
+    watch: Watch,
+) -> _Done[QuadraticModel]:
+    """Refines the original in those of its dimensions that take part in scores, where that is all it needs."""
+    dimensions = original.active_dimensions()
+    shared = isinstance(scope, ForgettingRows | Passes) and scope.solve_shared
+    if len(dimensions) < len(original.h) and not shared and not _opens_a_direction(original, full, deletion):
+        small = original.restrict(dimensions)
+        done = _refine(small, full, deletion, scope, out_of_time, watch)
+        return replace(done, model=original.with_dimensions(dimensions, done.model))
+    refiner = Refiner(LiveState(original, full, training_gap=scope.training_gap))
+    emptied = refiner.apply(deletion.change)
+    if scope.training_gap != 1:
+        refiner.make_all_pending()
+    refined = refiner.refine(
+        deletion.change, scope, emptied=emptied, remain=deletion.remain, out_of_time=out_of_time, watch=watch
+    )
+    return _Done(refiner.state.model, refined, emptied, refiner.drift())
+
+
+def _opens_a_direction(original: QuadraticModel, full: Interactions, deletion: Deletion) -> bool:
+    """Whether one of those who forget has come to be worth a direction that is empty in all vectors."""
+    refiner = Refiner(LiveState(original, full))
+    refiner.apply(deletion.change)
+    users = refiner.occupied(Side.USERS, np.unique(deletion.change.users))
+    refiner.steps.solve(Side.USERS, users)
+    return refiner.directions.open_for(users).whole < 0

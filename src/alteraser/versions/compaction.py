@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-
 from alteraser.data.interactions import Side, Vocabulary
 from alteraser.versions.version import Version
 
@@ -13,24 +11,16 @@ from alteraser.versions.version import Version
 def compact(version: Version) -> Version:
     """The same model without tombstones; itself if it has none.
 
-    The rows that stay keep their order and their vectors, and since a tombstone's row is zero, scores, loss and row
-    problems stay what they were. For that, a constant of the penalty that followed the number of rows is written out
-    with the number there was (w0 times the rows, in full), while one of two digits stays as it is.
+    The rows that stay keep their order and their vectors. A tombstone's row is an empty one, and what follows from that
+    is for the model to say (`keep_rows`): scores, loss and row problems stay what they were.
     """
     vocabularies = {Side.USERS: version.user_vocabulary, Side.ITEMS: version.item_vocabulary}
     if not any(vocabulary.n_forgotten for vocabulary in vocabularies.values()):
         return version
-    model = version.model
-    kept = {side: torch.tensor(each.ids.is_not_null().to_list()) for side, each in vocabularies.items()}
-    tables = {side.value: model.table(side)[rows] for side, rows in kept.items()}
-    objective = replace(
-        model.objective,
-        c_users=model.objective.penalty_constant(Side.USERS, model.n_items),
-        c_items=model.objective.penalty_constant(Side.ITEMS, model.n_users),
-    )
+    kept = {side: each.ids.is_not_null().to_numpy() for side, each in vocabularies.items()}
     return replace(
         version,
-        model=replace(model.with_parameters({**model.parameters(), **tables}), objective=objective),
+        model=version.model.keep_rows(kept),
         user_vocabulary=Vocabulary(version.user_vocabulary.ids.drop_nulls()),
         item_vocabulary=Vocabulary(version.item_vocabulary.ids.drop_nulls()),
     )

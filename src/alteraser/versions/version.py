@@ -23,18 +23,15 @@ from alteraser.data.writing import make_ready as make_path_ready
 from alteraser.errors import LeftBehind, MismatchError, ModelFileError, SettingError
 from alteraser.live.erasure import Erasure
 from alteraser.measure.recommender import IdRecommender
-from alteraser.models.bilinear import Bilinear
+from alteraser.models.base import Factored, Storable
 from alteraser.models.checkpoint import (
     MANIFEST,
     Checkpoint,
     digest_of,
-    kind_of,
     making_sense_of,
     read_checkpoint,
     storable,
 )
-from alteraser.models.enmf import ENMF
-from alteraser.models.mf import MF
 from alteraser.sweep.sweep import Progress
 from alteraser.train.base import Trainer
 from alteraser.train.named import recorded, recorded_trainer
@@ -52,7 +49,7 @@ class Version:
     were forgotten on the way to this version, the oldest first. Neither holds an interaction of anybody.
     """
 
-    model: MF | ENMF
+    model: Storable
     user_vocabulary: Vocabulary
     item_vocabulary: Vocabulary
     read_options: ReadOptions
@@ -66,7 +63,7 @@ class Version:
     @classmethod
     def of(
         cls,
-        model: Bilinear,
+        model: Factored,
         data: Interactions,
         *,
         read_options: ReadOptions | None = None,
@@ -91,7 +88,7 @@ class Version:
     @property
     def kind(self) -> str:
         """The model's name in the manifest and for the command."""
-        return kind_of(self.model)
+        return self.model.kind
 
     @property
     def trainer(self) -> Trainer | None:
@@ -141,12 +138,13 @@ class Version:
             )
         return data
 
-    def on(self, data: Interactions) -> MF | ENMF:
-        """The model with its rows in the order of the data's vocabulary; ids it does not know are zero rows."""
+    def on(self, data: Interactions) -> Storable:
+        """The model with its rows in the order of the data's vocabulary; ids it does not know have empty rows."""
         tables = {}
         for side, own in ((Side.USERS, self.user_vocabulary), (Side.ITEMS, self.item_vocabulary)):
             rows = torch.from_numpy(own.rows(data.vocabulary(side).ids))
-            tables[side.value] = self.model.table(side)[rows.clamp_min(0)] * (rows >= 0)[:, None]
+            known = self.model.table(side)[rows.clamp_min(0)]
+            tables[side.value] = torch.where((rows >= 0)[:, None], known, self.model.empty_row(side))
         return self.model.with_parameters({**self.model.parameters(), **tables})
 
     def forget(
@@ -159,7 +157,7 @@ class Version:
         missing: Missing = "error",
         progress: Progress | None = None,
         date: datetime | None = None,
-    ) -> tuple[Version, Erasure[MF | ENMF]]:
+    ) -> tuple[Version, Erasure[Storable]]:
         """The next version, which has forgotten what is requested and remembers the batch; and the erasure.
 
         `data` is that of this version, on any rows. `unlearner` is `AltEraser()` unless given. For the rest see
