@@ -272,7 +272,7 @@ CASES = [
     case(
         "a solver beside the affected scope",
         FORGET + " --scope affected --solver hf-newton",
-        "has steps of its own",
+        "solver came with scope 'affected'",
     ),
     case(
         "a learning rate for als, retraining",

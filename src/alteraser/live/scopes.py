@@ -143,6 +143,8 @@ def named_scope(
     """
     if name not in SCOPES:
         raise SettingError(f"scope is {name!r}; it must be one of {', '.join(SCOPES)}.")
+    if max_passes is not None and max_passes < 0:
+        raise SettingError(f"max_passes is {max_passes}; a whole number from 0 up is wanted.")
     in_passes = name == "forgetting" or solver is not None or bool(solve_shared)
     settings = {
         "solver": solver,

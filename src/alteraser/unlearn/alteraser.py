@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from typing import Generic
 
 import numpy as np
@@ -14,7 +14,7 @@ from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.live.erasure import Cost, Drift, Erasure
 from alteraser.live.refine import Refined, Refiner, Watch
-from alteraser.live.scopes import SCOPES, AllRows, ForgettingRows, Passes, Scope
+from alteraser.live.scopes import ForgettingRows, Passes, Scope, named_scope
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
 from alteraser.models.base import Quadratic, lacking
@@ -36,27 +36,25 @@ class AltEraser:
     for the paper's algorithm, scope=Passes(solver). No step begins after `budget_seconds`.
     """
 
-    scope: Scope | str | None = None
-    solver: Solver | None = None
+    scope: Scope | str = "all"
+    solver: InitVar[Solver | None] = None
     budget_seconds: float = math.inf
 
-    def __post_init__(self) -> None:
-        if self.scope is not None and self.solver is not None:
+    def __post_init__(self, solver: Solver | None) -> None:
+        if solver is not None and self.scope != "all":
             raise SettingError(
                 "Both scope and solver came; one of them is wanted. A solver belongs to passes: scope=Passes(solver=…) "
                 "or scope=ForgettingRows(solver=…)."
             )
-        if isinstance(self.scope, str) and self.scope not in SCOPES:
-            raise SettingError(f"scope is {self.scope!r}; it must be one of {', '.join(SCOPES)}.")
         if not self.budget_seconds > 0:
             raise SettingError(f"budget_seconds is {self.budget_seconds}; a number above 0 is wanted.")
+        if isinstance(self.scope, str):
+            object.__setattr__(self, "scope", named_scope(self.scope, solver=solver))
 
     @property
     def rows_to_move(self) -> Scope:
-        """The scope as a settings object."""
-        if self.scope is None:
-            return AllRows() if self.solver is None else Passes(self.solver)
-        return SCOPES[self.scope] if isinstance(self.scope, str) else self.scope
+        """The scope, which is a settings object however it was given."""
+        return named_scope(self.scope) if isinstance(self.scope, str) else self.scope
 
     def forget(
         self,
@@ -103,7 +101,8 @@ class AltEraser:
                 progress(steps, scope.max_steps, loss - fallen)
 
         if isinstance(original, Quadratic):
-            return _refine(original, full, deletion, scope, out_of_time, watch)
+            done = _refine(original, full, deletion, scope, out_of_time, watch)
+            return _Done(done.model, done.refined, done.emptied, done.drift)
         if isinstance(scope, ForgettingRows | Passes):
             given = (original, deletion.change, deletion.remain, scope)
             return _Done(*refine_factored(*given, out_of_time=out_of_time, watch=watch))

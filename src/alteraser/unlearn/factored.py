@@ -6,8 +6,6 @@ optimum: such an original is trained on.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from alteraser.data.changes import Change
@@ -40,8 +38,8 @@ def refine_factored(
     done.begin(_fall(start - loss), len(rows))
     advance = passes_over(sweeper, model, remain, scope.acceleration if isinstance(scope, Passes) else None)
     while True:
-        left = done.still_to_come if done.n_passes > 1 else math.inf
-        met = left <= goal.left_of(left + done.gained)
+        left = done.still_to_come  # known after two passes
+        met = done.n_passes > 1 and left <= goal.left_of(left + done.gained)
         if met or done.steps >= scope.max_steps or out_of_time():
             return model, Refined(done.changes, left, done.rows_visited, done.n_passes, met)
         after, reached = advance(model, loss)
