@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
 
 import numba
@@ -27,15 +27,20 @@ def threaded(kernel: Kernel) -> Kernel:
     return cast(Kernel, numba.njit(cache=True, fastmath=_FAST, error_model="numpy", parallel=True)(kernel))
 
 
-@contextmanager
-def threads_for(operations: float) -> Iterator[None]:
+def threads_for(operations: float) -> AbstractContextManager[None]:
     """Runs `threaded` kernels on one thread if there is so little to do that waking others would take longer."""
-    before = n_threads()
-    numba.set_num_threads(before if operations >= WORTH_WAKING else 1)
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
+    return _OneThread() if operations < WORTH_WAKING else nullcontext()
+
+
+class _OneThread:
+    """A class, not a generator: small requests enter it many times."""
+
+    def __enter__(self) -> None:
+        self._before = n_threads()
+        numba.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        numba.set_num_threads(self._before)
 
 
 def n_threads() -> int:

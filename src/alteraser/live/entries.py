@@ -48,12 +48,12 @@ class Entries:
         some = slice(self._rows.starts[row], self._rows.stops[row])
         return self._rows.columns[some], self._rows.weights[some]
 
-    def packed(self, rows: NDArray[np.int64]) -> CSR:
+    def packed(self, rows: NDArray[np.int64]) -> SparseRows:
         """The entries of some rows one after another, without the room between them."""
-        counts = self.counts(rows)
-        places = ranges(self._rows.starts[rows], counts)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        return CSR(starts, self._rows.columns[places], self._rows.weights[places])
+        starts = self._rows.starts[rows]
+        counts = self._rows.stops[rows] - starts
+        places, stops = ranges(starts, counts), counts.cumsum()
+        return SparseRows(stops - counts, stops, self._rows.columns[places], self._rows.weights[places])
 
     def weights_of(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> PairWeights:
         """The weight of each pair."""
@@ -61,14 +61,15 @@ class Entries:
         present = places >= 0
         return PairWeights(present, np.where(present, self._rows.weights[places], np.float32(0)))
 
-    def set(self, rows: NDArray[np.int64], columns: NDArray[np.int64], after: PairWeights) -> None:
-        """Gives each pair its weight; those that are no longer present leave no trace."""
-        narrow = columns.astype(np.int32)
-        held = find_entries(rows, narrow, self._rows) >= 0
-        if (new := after.present & ~held).any():
+    def set(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], before: PairWeights, after: PairWeights
+    ) -> None:
+        """Gives pairs that have the weights `before` those `after`; what is no longer present leaves no trace."""
+        new = after.present & ~before.present
+        if new.any():
             self._make_room(*np.unique(rows[new], return_counts=True))
-        set_entries(rows, narrow, after.present, after.values, self._rows)
-        self.n_entries += int(after.present.sum()) - int(held.sum())
+        set_entries(rows, columns.astype(np.int32), after.present, after.values, self._rows)
+        self.n_entries += int(after.present.sum()) - int(before.present.sum())
 
     def grow(self, n_rows: int) -> None:
         """Appends empty rows until there are `n_rows`."""

@@ -33,10 +33,14 @@ class SideFactors:
         self.l2: Floats = l2.astype(self.vectors.dtype)
         self.squared_norms: Floats = np.square(self.h * self.vectors).sum(1)
         self._outer = np.outer(self.h, self.h).astype(np.float64)
+        self._unscaled = bool((self.h == 1).all())
         weights = torch.from_numpy(self.missing).double()
         self.gram: NDArray[np.float64] = weighted_gram(own, weights, torch.float64).numpy() * self._outer
         self.second_moment: NDArray[np.float64] = weighted_gram(own, weights.square(), torch.float64).numpy()
         self._gram_at_deferral, self._gram_at_request = self.gram.copy(), self.gram.copy()
+        # Computed when they are asked for after they have changed.
+        self._pending_correction: Floats | None = None
+        self._deferred_correction: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -46,18 +50,28 @@ class SideFactors:
         return kernels.Factors(self.vectors, self.missing)
 
     @property
-    def deferred_correction(self) -> NDArray[np.float64]:
+    def deferred_correction(self) -> Floats:
         """The change of the Gram matrix from the last deferral of all residuals to the present request."""
-        return self._gram_at_request - self._gram_at_deferral
+        if self._deferred_correction is None:
+            change = self._gram_at_request - self._gram_at_deferral
+            self._deferred_correction = change.astype(self.vectors.dtype)
+        return self._deferred_correction
 
     @property
-    def pending_correction(self) -> NDArray[np.float64]:
+    def pending_correction(self) -> Floats:
         """The change of the Gram matrix since the present request came."""
+        if self._pending_correction is None:
+            self._pending_correction = (self.gram - self._gram_at_request).astype(self.vectors.dtype)
+        return self._pending_correction
+
+    @property
+    def pending_change(self) -> NDArray[np.float64]:
+        """The same in double precision, for sums over many rows."""
         return self.gram - self._gram_at_request
 
     @property
     def correction(self) -> NDArray[np.float64]:
-        """Both changes together."""
+        """Both changes together, in double precision."""
         return self.gram - self._gram_at_deferral
 
     def weighted_by_m(self, rows: NDArray[np.int64]) -> Floats:
@@ -82,15 +96,17 @@ class SideFactors:
     def begin_request(self) -> None:
         """Remembers the Gram matrix: what changes from here on belongs to the next request."""
         self._gram_at_request = self.gram.copy()
+        self._pending_correction = self._deferred_correction = None
 
     def begin_deferral(self) -> None:
         """Remembers the Gram matrix: residuals are written anew."""
-        self._gram_at_deferral = self.gram.copy()
+        self._gram_at_deferral, self._deferred_correction = self.gram.copy(), None
 
     def add_to_sums(self, moments: Floats, second_moment: Floats) -> None:
         """Adds the changes of Σ m y yᵀ and of Σ m² y yᵀ by a move."""
-        self.gram += self._outer * moments
+        self.gram += moments if self._unscaled else self._outer * moments
         self.second_moment += second_moment
+        self._pending_correction = None
 
     def grow(self, missing: Floats, l2: Floats) -> None:
         """Appends empty rows, at zero, with these weights."""

@@ -33,7 +33,7 @@ class Sums:
     """Σ‖E_r‖² and Σ m_r y_r E_rᵀ over all rows."""
 
     squared_norm: float
-    by_vectors: NDArray[np.float64]
+    by_vectors: Floats
 
     @classmethod
     def zero(cls, dim: int) -> Sums:
@@ -47,15 +47,20 @@ class Sums:
 
     def __iadd__(self, other: Sums) -> Sums:
         self.squared_norm += other.squared_norm
-        self.by_vectors = self.by_vectors + other.by_vectors
+        self.by_vectors += other.by_vectors
         return self
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(self.squared_norm + other.squared_norm, self.by_vectors + other.by_vectors)
 
     def corrected(self, correction: NDArray[np.float64], second_moment: NDArray[np.float64]) -> float:
         """Σ‖E_r − m_r·correction·y_r‖² over all rows."""
         if not correction.any():
             return max(self.squared_norm, 0.0)
-        across = 2 * (correction * self.by_vectors).sum()
-        return max(float(self.squared_norm - across + ((correction @ correction) * second_moment).sum()), 0.0)
+        across = float(np.vdot(correction, self.by_vectors))
+        return max(
+            self.squared_norm - 2 * across + float(np.vdot(correction @ correction, second_moment)), 0.0
+        )
 
 
 class Residuals:
@@ -99,8 +104,7 @@ class Residuals:
 
     def squared_norm(self, factors: SideFactors, other: SideFactors) -> float:
         """The sum of the squared norms of pending and deferred residuals together; only touched rows are looked at."""
-        both = Sums(self._pending_sums.squared_norm, self._pending_sums.by_vectors)
-        both += self._deferred_sums
+        both = self._pending_sums + self._deferred_sums
         if self._n_touched:
             deferred, pending = self.deferred[self.touched], self._values[: self._n_touched]
             both.squared_norm += 2 * float(np.einsum("rj,rj->", deferred, pending, dtype=np.float64))
@@ -108,7 +112,7 @@ class Residuals:
 
     def pending_squared_norm(self, factors: SideFactors, other: SideFactors) -> float:
         """The same of pending residuals alone; no row is looked at."""
-        return self._pending_sums.corrected(other.pending_correction, factors.second_moment)
+        return self._pending_sums.corrected(other.pending_change, factors.second_moment)
 
     # Writing ---------------------------------------------------------------------------------------------------
 
@@ -124,7 +128,7 @@ class Residuals:
         """Adds to the pending residual of some rows; a row may be named more than once."""
         self.touch(rows)
         growth = float(add_residuals_to_slots(rows, change, self.slots))
-        self._pending_sums += Sums(growth, times(factors.weighted_by_m(rows).T, change).astype(np.float64))
+        self._pending_sums += Sums(growth, times(factors.weighted_by_m(rows).T, change))
 
     def add_to_sums(self, *, pending: Sums | None = None, deferred: Sums | None = None) -> None:
         """Adds the changes of the sums by a move."""
@@ -142,7 +146,7 @@ class Residuals:
         """Replaces the deferred residual of some rows; each is named once."""
         before = self.deferred[rows]
         growth = np.square(values, dtype=np.float64).sum() - np.square(before, dtype=np.float64).sum()
-        by_vectors = times(factors.weighted_by_m(rows).T, values - before).astype(np.float64)
+        by_vectors = times(factors.weighted_by_m(rows).T, values - before)
         self._deferred_sums += Sums(float(growth), by_vectors)
         self.deferred[rows] = values
 

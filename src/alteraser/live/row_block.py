@@ -112,6 +112,6 @@ class PendingRows(RowProblem):
 
     def minimum(self) -> Tensor:
         """The rows moved by A⁻¹ times their pending residual; one that cannot be factorised stays where it is."""
-        step = self.pending.clone()
-        self.block.solve(step.numpy())
-        return self.start + step
+        step = self.pending.numpy().copy()
+        self.block.solve(step)
+        return torch.from_numpy(self.start.numpy() + step)

@@ -15,7 +15,7 @@ from alteraser.kernels.jit import n_threads, threads_for
 from alteraser.kernels.live import Grams, Moves, RowArrays, Targets
 from alteraser.kernels.moves import move_rows, spread_moves
 from alteraser.kernels.residuals import entry_traces
-from alteraser.kernels.sparse import FixedFactors, RowWeights, SparseRows
+from alteraser.kernels.sparse import FixedFactors, RowWeights
 from alteraser.kernels.tiles import TILE_ROWS, padded
 from alteraser.live.entries import Entries
 from alteraser.live.factors import SideFactors, times
@@ -99,13 +99,13 @@ class SideState:
 
     def row_block(self, rows: NDArray[np.int64], other: SideState) -> RowBlock:
         """Some rows as ridge problems of their own, with what their entries lead to on the other side."""
-        packed, vectors, missing = self.entries.packed(rows), other.factors.vectors, other.factors.missing
-        columns = packed.columns
+        entries, vectors, missing = self.entries.packed(rows), other.factors.vectors, other.factors.missing
+        columns = entries.columns
         if len(columns) < len(vectors):  # a few rows do not wait for a look at everybody's neighbours
             vectors, missing = vectors[columns], missing[columns]
-            columns = np.arange(len(columns), dtype=np.int32)
+            entries = entries._replace(columns=np.arange(len(columns), dtype=np.int32))
         return RowBlock(
-            SparseRows.from_csr(packed.starts, columns, packed.weights),
+            entries,
             FixedFactors(self.factors.h * vectors, missing),
             RowWeights(self.factors.missing[rows], self.factors.l2[rows]),
             other.factors.gram.astype(vectors.dtype),
@@ -189,9 +189,10 @@ class SideState:
             )
         curvature, growth_of_other, slope = along_entries.sum(0).tolist()
         fall, growth_of_deferred, growth, rest, rest_size = totals.sum(0).tolist()
-        moments, second_moment, by_deferred, by_pending, by_pending_of_other = (
-            sums.sum(0).reshape(5, padded(d), padded(d))[:, :d, :d].astype(np.float64)
-        )
+        total = sums[0] if len(sums) == 1 else sums.sum(0)
+        moments, second_moment, by_deferred, by_pending, by_pending_of_other = total.reshape(
+            5, padded(d), padded(d)
+        )[:, :d, :d]
         factors.add_to_sums(moments, second_moment)
         self.residuals.add_to_sums(
             pending=Sums(growth, by_pending), deferred=Sums(growth_of_deferred, by_deferred)
@@ -212,8 +213,8 @@ class SideState:
         return Grams(
             self.factors.h,
             theirs.gram.astype(kind),
-            theirs.deferred_correction.astype(kind),
-            theirs.pending_correction.astype(kind),
+            theirs.deferred_correction,
+            theirs.pending_correction,
         )
 
     def grow(self, missing: Floats, l2: Floats) -> None:

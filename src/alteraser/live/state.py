@@ -130,7 +130,8 @@ class LiveState(Generic[QuadraticModel]):
             )
         self._add_entry_residuals(change)
         for side in SIDES:
-            self.sides[side].entries.set(change.rows(side), change.rows(side.other), change.after)
+            pairs = change.rows(side), change.rows(side.other)
+            self.sides[side].entries.set(*pairs, change.before, change.after)
         return sum(self._update_weights(side, np.unique(change.rows(side))) for side in SIDES)
 
     def _add_entry_residuals(self, change: Change) -> None:
@@ -139,16 +140,19 @@ class LiveState(Generic[QuadraticModel]):
         p, q = users.vectors[change.users], items.vectors[change.items]
         missing = users.missing[change.users] * items.missing[change.items]
         scores = (p * (self.h * q)).sum(1)
-        excess, slope = [], []
-        for weights in (change.before, change.after):
-            excess.append(np.where(weights.present, weights.values - missing, 0).astype(p.dtype))
-            slope.append(np.where(weights.present, weights.values - excess[-1] * scores, 0))
-        gain = (slope[1] - slope[0]).astype(p.dtype)[:, None] * self.h
+        excess, slope = np.zeros(len(p), p.dtype), np.zeros(len(p), p.dtype)
+        for sign, weights in ((-1, change.before), (1, change.after)):
+            some = weights.present.nonzero()[0]
+            if len(some):
+                of_some = weights.values[some] - missing[some]
+                excess[some] += sign * of_some
+                slope[some] += sign * (weights.values[some] - of_some * scores[some])
+        gain = slope[:, None] * self.h
         for side, vectors_of_other in ((Side.USERS, q), (Side.ITEMS, p)):
             state, rows = self.sides[side], change.rows(side)
             state.add_pending(rows, gain * vectors_of_other)
             squared_norms = self.sides[side.other].factors.squared_norms[change.rows(side.other)]
-            np.add.at(state.entry_traces, rows, (excess[1] - excess[0]) * squared_norms)
+            np.add.at(state.entry_traces, rows, excess * squared_norms)
 
     def _update_weights(self, side: Side, rows: NDArray[np.int64]) -> float:
         """Gives some rows the weights of their new counts, and turns those without entries to zero.
