@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -31,6 +32,7 @@ from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from benchmarks.formula import Formula, Pairs
 from benchmarks.page import RESULTS
+from benchmarks.requests import lowest
 from benchmarks.timing import alternating, quartiles, ratios
 from evidence.page import table as markdown
 from evidence.revision import ROOT, git
@@ -39,20 +41,32 @@ from studies.settings import TO_THE_OPTIMUM
 
 WORKER = Path(__file__).with_name("against_worker.py")
 DIM, N_BATCH, N_REQUESTS = 64, 64, 20
-OBJECTIVES = {"ml-1m": {"w0": 0.3, "l2": 0.01}, "amazon-14core": {"w0": 0.1, "l2": 0.04}}
-TASKS = {"passes": ("ml-1m",), "request": ("ml-1m",), "batch": ("ml-1m", "amazon-14core")}
+OBJECTIVES = {
+    "ml-1m": {"w0": 0.3, "l2": 0.01},
+    "amazon-14core": {"w0": 0.1, "l2": 0.04},
+    "kuairec-binary": {"w0": 0.3, "l2": 0.02},
+}
+TASKS = {
+    "passes": ("ml-1m",),
+    "request": ("ml-1m",),
+    "batch": ("ml-1m", "amazon-14core"),
+    "batch_all": ("ml-1m", "amazon-14core", "kuairec-binary"),
+}
 PARTS = {"request": N_REQUESTS}  # requests of one session; the two revisions take turns at each
 NEW, OLD = "new", "old"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One task with one data set: the seconds of both revisions in each round, and the losses that they reached."""
+    """One task with one data set: the seconds of both revisions in each round, the losses that they reached, and what
+    they left of the gap between the original and the optimum of what remains.
+    """
 
     task: str
     data: str
     seconds: dict[str, list[float]]
     loss: dict[str, float]
+    gap_left: dict[str, float]  # of the gap that the requests opened; not a number where none was opened
 
     @property
     def ratio(self) -> tuple[float, float, float]:
@@ -101,15 +115,15 @@ def measure(commit: str, tasks: Sequence[str], *, rounds: int, data_dir: str | N
 
 def _figure(task: str, case: Case, workers: Mapping[str, Worker], folder: Path, rounds: int) -> Figure:
     print(f"  {task}, {case.name} …", flush=True)
-    loss, parts = {}, PARTS.get(task, 1)
+    loss, gap_left, parts = {}, {}, PARTS.get(task, 1)
     for side, worker in workers.items():  # also compiles
         reached = folder / f"{side}.npz"
         for part in range(parts):
             worker.run(task, case.name, part, tables=reached)
-        loss[side] = case.loss(task, reached)
+        loss[side], gap_left[side] = case.loss(task, reached), case.gap_left(task, reached)
     runs = {side: partial(worker.run, task, case.name) for side, worker in workers.items()}
     seconds = alternating(runs, rounds=rounds, parts=parts)
-    return Figure(task, case.name, seconds, loss)
+    return Figure(task, case.name, seconds, loss, gap_left)
 
 
 def table(figures: Sequence[Figure]) -> str:
@@ -119,7 +133,8 @@ def table(figures: Sequence[Figure]) -> str:
         medians = (f"{1e3 * statistics.median(figure.seconds[side]):.2f}" for side in (NEW, OLD))
         low, middle, high = (f"{ratio:.3f}" for ratio in figure.ratio)
         losses = (f"{figure.loss[side]:.4f}" for side in (NEW, OLD))
-        rows.append((figure.task, figure.data, *medians, middle, low, high, *losses))
+        gaps = (f"{figure.gap_left[side]:.2e}" for side in (NEW, OLD))
+        rows.append((figure.task, figure.data, *medians, middle, low, high, *losses, *gaps))
     columns = (
         "task",
         "data",
@@ -129,6 +144,8 @@ def table(figures: Sequence[Figure]) -> str:
         "a quarter below",
         "a quarter above",
         "loss, new",
+        "old",
+        "gap left, new",
         "old",
     )
     return markdown(columns, rows)
@@ -140,6 +157,7 @@ class Case:
 
     name: str
     original: MF
+    data: Interactions
     pairs: Pairs
     deleted: dict[str, NDArray[np.bool_]]
 
@@ -160,16 +178,29 @@ class Case:
         }
         (folder / f"{name}.json").write_text(json.dumps(told), encoding="utf-8")
         np.savez(folder / f"{name}.npz", users=original.users.numpy(), items=original.items.numpy())
-        events = {"passes": [], "request": one_by_one, "batch": at_once}
+        events = {"passes": [], "request": one_by_one, "batch": at_once, "batch_all": at_once}
         deleted = {task: histories.mask(some) for task, some in events.items()}
-        return cls(name, original, Pairs.of(data), deleted)
+        return cls(name, original, data, Pairs.of(data), deleted)
 
     def loss(self, task: str, tables: Path) -> float:
         """The loss of tables that a task left, on what it left of the data."""
+        return Formula(self._model(tables), self._remain(task)).loss
+
+    def gap_left(self, task: str, tables: Path) -> float:
+        """How much is left of the gap that a task's requests opened; not a number where it makes none."""
+        if not self.deleted[task].any():
+            return math.nan
+        model, remain = self._model(tables), self._remain(task)
+        best = Formula(lowest(model, self.data.without(self.deleted[task])), remain).loss
+        return (Formula(model, remain).loss - best) / (Formula(self.original, remain).loss - best)
+
+    def _model(self, tables: Path) -> MF:
         held = np.load(tables)
         users, items = (torch.from_numpy(held[side]) for side in ("users", "items"))
-        model = replace(self.original, users=users, items=items)
-        return Formula(model, self.pairs.only(~self.deleted[task])).loss
+        return replace(self.original, users=users, items=items)
+
+    def _remain(self, task: str) -> Pairs:
+        return self.pairs.only(~self.deleted[task])
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,6 +73,13 @@ class Worker:
         outcome = ae.AltEraser(scope="affected").forget(original, data, ae.Requests.of(told["batch"]))
         return Answer(outcome.cost.seconds, lambda: outcome.model)
 
+    def batch_all(self, name: str, part: int) -> Answer:
+        """The same users at once, by all rows."""
+        del part
+        data, original, told = self._case(name)
+        outcome = ae.AltEraser(scope="all").forget(original, data, ae.Requests.of(told["batch"]))
+        return Answer(outcome.cost.seconds, lambda: outcome.model)
+
     def _read(self, name: str) -> tuple[Any, Any, dict[str, Any]]:
         told = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
         held = np.load(self._folder / f"{name}.npz")

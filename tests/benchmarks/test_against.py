@@ -74,10 +74,11 @@ def test_a_process_runs_the_package_of_its_own_source(
 
 def test_the_table_shows_medians_and_quartiles_of_the_ratios() -> None:
     seconds = {"new": [0.001, 0.002, 0.003], "old": [0.002, 0.002, 0.002]}
-    figure = against.Figure("request", "ml-1m", seconds, {"new": 10.0, "old": 11.0})
+    losses, gaps = {"new": 10.0, "old": 11.0}, {"new": 0.01, "old": 0.02}
+    figure = against.Figure("request", "ml-1m", seconds, losses, gaps)
     assert figure.ratio == pytest.approx((0.75, 1.0, 1.25))
     row = against.table([figure]).splitlines()[-1]
-    assert row == "| request | ml-1m | 2.00 | 2.00 | 1.000 | 0.750 | 1.250 | 10.0000 | 11.0000 |"
+    assert row == "| request | ml-1m | 2.00 | 2.00 | 1.000 | 0.750 | 1.250 | 10.0000 | 11.0000 | 1.00e-02 | 2.00e-02 |"
 
 
 @pytest.mark.parametrize(

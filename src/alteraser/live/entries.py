@@ -20,7 +20,6 @@ class Entries:
     def __init__(self, rows: SparseRows) -> None:
         self._rows = rows
         self._ends = rows.stops.copy()  # of each row's room
-        self.n_entries = int((rows.stops - rows.starts).sum())
 
     @classmethod
     def of(cls, csr: CSR) -> Self:
@@ -34,6 +33,10 @@ class Entries:
     def rows(self) -> SparseRows:
         """The arrays, for kernels that read them."""
         return self._rows
+
+    @property
+    def n_entries(self) -> int:
+        return int(self.all_counts().sum())
 
     def counts(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many entries some rows have."""
@@ -69,7 +72,6 @@ class Entries:
         if new.any():
             self._make_room(*np.unique(rows[new], return_counts=True))
         set_entries(rows, columns.astype(np.int32), after.present, after.values, self._rows)
-        self.n_entries += int(after.present.sum()) - int(before.present.sum())
 
     def grow(self, n_rows: int) -> None:
         """Appends empty rows until there are `n_rows`."""

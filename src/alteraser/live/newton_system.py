@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from alteraser.optim.conjugate_gradients import Stopping, conjugate_gradients
 
 Floats = NDArray[Any]
 Chosen = dict[Side, NDArray[np.int64]]
+NOBODY = np.empty(0, np.int64)
 MAX_PRODUCTS = 50  # of a step: conjugate gradients end by their promise long before on every data set at hand
 # How many times as many entries the chosen rows of one side must have for theirs not to be looked at. Tuned on ml-1m,
 # where an item has fifty times the entries of a user.
@@ -52,14 +52,13 @@ class NewtonSystem:
     them to be, and the entries are not looked at: a user's request does not wait for the audience of a blockbuster.
     """
 
-    def __init__(self, state: LiveState[Any], chosen: Chosen, borrowed: ExitStack) -> None:
-        """`borrowed` gives back, when it is closed, what the system borrows of the state."""
+    def __init__(self, state: LiveState[Any], chosen: Chosen) -> None:
+        """Borrows the positions of both sides; `close` gives them back."""
         self._sides, self._h = state.sides, state.h
         self._outer = np.outer(self._h, self._h)
-        nobody = np.empty(0, np.int64)
+        self._chosen = {side: chosen.get(side, NOBODY) for side in state.sides}
         self._positions = {
-            side: borrowed.enter_context(each.positions_of(chosen.get(side, nobody)))
-            for side, each in state.sides.items()
+            side: each.lend_positions(self._chosen[side]) for side, each in state.sides.items()
         }
         self._parts: dict[Side, _Part] = {}
         begin = 0
@@ -70,6 +69,11 @@ class NewtonSystem:
         more = self._parts.get(fewer.other)
         one_sided = more is not None and MANY_MORE * self._parts[fewer].n_entries < more.n_entries
         self._only_entries_of = fewer if one_sided else None
+
+    def close(self) -> None:
+        """Gives back what was borrowed of the state."""
+        for side, rows in self._chosen.items():
+            self._sides[side].take_back_positions(rows)
 
     def split(self, vectors: Floats) -> dict[Side, Floats]:
         return {side: vectors[part.at] for side, part in self._parts.items()}
@@ -143,8 +147,8 @@ def newton_step(
     less than `enough` and than `forcing` of what all have.
     """
     stopping = Stopping(forcing=forcing, enough=enough, max_products=MAX_PRODUCTS)
-    with ExitStack() as borrowed:
-        system = NewtonSystem(state, chosen, borrowed)
+    system = NewtonSystem(state, chosen)
+    try:
         residual = np.concatenate([state.pending_residual(side, rows) for side, rows in chosen.items()])
         solved = conjugate_gradients(
             residual[None],  # one system
@@ -154,3 +158,5 @@ def newton_step(
             damping=damping,
         )
         return system.split(solved.solution[0]), solved.indefinite
+    finally:
+        system.close()

@@ -49,7 +49,7 @@ class AllRows:
     the loss by less than 1e-5; compared on ml-1m, amazon-14core and kuairec-binary.
     """
 
-    tolerance: float = 3e-4
+    tolerance: float = 5e-4
     max_steps: int = 16
     training_gap: float = 1.0
 
@@ -88,7 +88,7 @@ class Passes:
     """
 
     solver: Solver = ah_newton
-    tolerance: float = 3e-4
+    tolerance: float = 5e-4
     max_passes: int = 16
     training_gap: float = 1.0
     acceleration: Anderson | None = Anderson()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,14 +86,16 @@ class SideState:
             self.entries.rows, mine.missing, theirs.missing, theirs.squared_norms
         )
 
-    @contextmanager
-    def positions_of(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int32]]:
-        """Lends an array that has, for each row of the side, its place among `rows`; -1 for the others."""
+    def lend_positions(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Lends an array that has, for each row of the side, its place among `rows`; -1 for the others.
+
+        `take_back_positions` must follow, whatever happens.
+        """
         self._positions[rows] = np.arange(len(rows), dtype=np.int32)
-        try:
-            yield self._positions
-        finally:
-            self._positions[rows] = -1
+        return self._positions
+
+    def take_back_positions(self, rows: NDArray[np.int64]) -> None:
+        self._positions[rows] = -1
 
     def row_block(self, rows: NDArray[np.int64], other: SideState) -> RowBlock:
         """Some rows as ridge problems of their own, with what their entries lead to on the other side."""
