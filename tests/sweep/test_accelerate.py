@@ -36,7 +36,7 @@ def test_no_more_than_the_window_is_kept_and_a_bad_guess_clears_it() -> None:
     for number in range(5):
         history.add(torch.tensor([float(number)]), torch.tensor([float(number) / 2]))
     assert [float(x) for x in history.outputs] == [1.0, 1.5, 2.0]
-    history.forget()
+    history.restart()
     assert len(history.outputs) == len(history.residuals) == 1
 
 

@@ -1,7 +1,8 @@
-"""Products of half the Hessian with a direction of some rows of both sides: the part that entries give.
+"""Products of half the Hessian with a search direction of some rows of both sides: the part that entries give.
 
-With x and y the vectors of a pair, dx and dy their directions, all as scores see them, and e the excess weight, the
-pair gives e·(y·dx + dy·x)·y + (e·ŷ − w)·dy to the product of its row.
+With x the scaled factors of a row and dx their direction, y the vector of the other row of a pair and dy its
+direction, the pair gives e·(y·dx + dy·x)·y + (e·score − w)·dy to the product of its row, up to a factor h (letters as
+in `live.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from alteraser.kernels.jit import compiled, threaded
-from alteraser.kernels.live import ChosenRows, Directions, Factors, Floats
+from alteraser.kernels.live import ChosenRows, Factors, Floats, SearchDirections
 from alteraser.kernels.sparse import SparseRows
 
 
@@ -24,7 +25,7 @@ def hessian_products(
     entries: SparseRows,
     chosen: ChosenRows,
     other: Factors,
-    beside: Directions,
+    beside: SearchDirections,
     products: Floats,
     n_workers: int,
 ) -> None:
@@ -109,7 +110,7 @@ def hessian_products_of_pairs(
     h: Floats,
     chosen: ChosenRows,
     other: Factors,
-    beside: Directions,
+    beside: SearchDirections,
     products: Floats,
     products_of_other: Floats,
 ) -> None:

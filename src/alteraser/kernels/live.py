@@ -1,8 +1,8 @@
 """The arrays of a live model as kernels take them.
 
-Letters as in `rows.py`: y_r is the vector of a row, m_r its weight in a missing entry, λ_r its penalty, x_c = h ⊙ y_c
-the scaled factors of a row of the other side. An entry of weight w has the excess weight w − m_r m_c over a missing
-one.
+y is the vector of a row, m its weight in a missing entry, λ its penalty, x = h ⊙ y its scaled factors; a score is
+y_r·x_c, which is x_r·y_c as well. An entry of weight w has the excess weight e = w − m_r m_c over a missing one, and
+pulls its row by w − e·score along the other row's scaled factors.
 """
 
 from __future__ import annotations
@@ -67,15 +67,18 @@ class Grams(NamedTuple):
     pending_correction: Floats  # the change of Ĝ since the present request came
 
 
-class Directions(NamedTuple):
-    """A direction of some rows of a side: that of row r is values[positions[r]]."""
+class SearchDirections(NamedTuple):
+    """The search direction of some rows of a side: that of row r is values[positions[r]].
 
-    positions: NDArray[np.int32]  # [n]; -1: not among them
+    Rows that are not among them have position -1; whether values[-1] is then a zero row is the kernel's to say.
+    """
+
+    positions: NDArray[np.int32]  # [n]
     values: Floats  # [k, d]
 
 
 class ChosenRows(NamedTuple):
-    """The chosen rows of a side: their vectors, a direction of theirs, and their m."""
+    """The chosen rows of a side: vectors and search direction, scaled or not as the kernel says, and m."""
 
     vectors: Floats  # [k, d]
     direction: Floats  # [k, d]

@@ -107,7 +107,14 @@ def move_rows(
 ) -> None:
     """Turns rows whose moves were spread to their neighbours into `targets`; their own residuals follow.
 
-    `spread` is what `spread_moves` summed. Of each worker, `sums` gains the changes of Σ m y yᵀ, Σ m² y yᵀ,
+    With y the vector of a row, Δ its change, m its weight after the move, r its pending residual and S what the
+    entries give to the Hessian's product with Δ (`spread`, by `spread_moves`), for weights that stay as they are:
+
+        the loss changes by    −(2r − m·ĜΔ − λΔ)·Δ, pending residual alone, but for the entries' curvature S·Δ
+        pending becomes        r − S − m·ĜΔ − λΔ, stored with + m·(change of Ĝ since the request)·Δ
+        deferred stays         stored with + m·(change of Ĝ until the request)·Δ
+
+    Of each worker, `sums` gains the changes of Σ m y yᵀ, Σ m² y yᵀ,
     Σ m y deferredᵀ, Σ m y pendingᵀ, and of Σ m y pendingᵀ of the other side; `totals` has by how much the loss
     falls as far as the pending residual tells (but for the entries' curvature), by how much the squared norms of
     deferred and of pending residuals grow, and what missing entries and penalties add to the whole loss: their sum
@@ -174,11 +181,11 @@ def move_rows(
                         of_bend += spread[part, k, stride + j]
                         of_slope += spread[part, k, 2 * stride + j]
                     own *= h[j]
-                    # With the weights as they were, the Hessian times the change, but for the entries' curvature.
+                    # The Hessian times the change: what missing entries and the penalty give, then all of it.
                     apart = m1 * by_gram[j] + r1 * change[j]
                     less = own + apart
                     residual = held_pending[j] - m0 * own_by_pending[j]
-                    fallen += (residual + residual - less + own) * change[j]
+                    fallen += (residual + residual - apart) * change[j]
                     added += apart * (old[j] + after[j])
                     less += (m1 - m0) * own_by_gram[j] + (r1 - r0) * old[j]
                     deferred0 = held[j]

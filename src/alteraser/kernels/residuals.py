@@ -100,8 +100,8 @@ def estimate_decrements(
 ) -> float:
     """Sets decrements[k] to about rᵀ(alpha·G + l2·I)⁻¹r; returns the sum of all squared norms.
 
-    G has this spectrum, and r is taken to lie in its directions as much as they weigh there; where G is zero, the
-    penalty is all there is.
+    G has this spectrum. Of r only the norm is used: it is taken to be spread over the eigenvectors of G in proportion
+    to the eigenvalues. Where G is zero, the penalty is all there is.
     """
     total = 0.0
     kind = residuals.dtype.type

@@ -1,4 +1,8 @@
-"""What the pending residual is worth: how much lower the loss could be, and which rows could bring it there."""
+"""What the pending residual is worth: how much lower the loss could be, and which rows could bring it there.
+
+The decrement of a row with residual r is rᵀA⁻¹r, A being half its Hessian: by how much Newton's step A⁻¹r of that row
+alone lowers the loss.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,13 @@ from alteraser.data.interactions import Side
 from alteraser.live.newton_system import Chosen
 from alteraser.live.state import SIDES, LiveState
 
-SAMPLE = 128  # rows looked at, at least, to tell the decrement of all that were touched: within a tenth or so
-REPRESENTATIVE = 0.1  # of a squared norm: where touched rows have less of it, others are looked at, too
-ROW_COST = (
-    50  # entries that could be visited in the time that a row takes besides its own; measured at d = 64
-)
+# Rows whose decrements are computed, at least, to tell that of all touched rows: their mean is then right to a tenth or
+# so.
+SAMPLE = 128
+# Where touched rows have less than this share of the squared norm, some of the others are looked at, too. Set by hand.
+REPRESENTATIVE = 0.1
+# Entries that could be visited in the time that a row takes besides its own; measured with 64 dimensions.
+ROW_COST = 50
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -38,33 +44,35 @@ def pending_decrement(state: LiveState[Any]) -> PendingDecrement:
     The norm is exact. What it is worth is told by the rows that were touched, or by some of them where they are many;
     where these have little of it, by some of the others, which it reaches through Ĝ.
     """
-    norms = {side: each.pending_squared_norm(state.sides[side.other]) for side, each in state.sides.items()}
-    total, whole, untouched, seen = 0.0, sum(norms.values()), 0.0, {}
+    squared = {side: each.pending_squared_norm(state.sides[side.other]) for side, each in state.sides.items()}
+    total, all_squared, untouched, seen = 0.0, sum(squared.values()), 0.0, {}
     for side, each in state.sides.items():
-        touched, norm = each.residuals.touched, norms[side]
+        touched, own = each.residuals.touched, squared[side]
         some = touched[:: max(len(touched) // SAMPLE, 1)]
-        seen[side], norm_seen = state.decrements(side, some, state.pending_residual(side, some))
-        rate = float(seen[side].sum()) / max(norm_seen, TINY)
-        known = min(norm_seen * len(touched) / max(len(some), 1), norm)
-        if known >= REPRESENTATIVE * norm or norm <= REPRESENTATIVE * whole:
-            total += norm * rate
+        seen[side], squared_norm_seen = state.decrements(side, some, state.pending_residual(side, some))
+        rate = float(seen[side].sum()) / max(squared_norm_seen, TINY)
+        known = min(squared_norm_seen * len(touched) / max(len(some), 1), own)
+        if known >= REPRESENTATIVE * own or own <= REPRESENTATIVE * all_squared:
+            total += own * rate
             continue
         others = each.residuals.untouched
         others = others[:: max(len(others) // SAMPLE, 1)]
-        decrements, norm_of_others = state.decrements(side, others, state.pending_residual(side, others))
-        beyond = (norm - known) * float(decrements.sum()) / max(norm_of_others, TINY)
+        decrements, squared_norm_of_others = state.decrements(
+            side, others, state.pending_residual(side, others)
+        )
+        beyond = (own - known) * float(decrements.sum()) / max(squared_norm_of_others, TINY)
         total, untouched = total + known * rate + beyond, untouched + beyond
-    return PendingDecrement(total, whole, untouched, seen)
+    return PendingDecrement(total, all_squared, untouched, seen)
 
 
 def decrement_of_all(state: LiveState[Any]) -> tuple[float, float]:
     """The decrement of pending and deferred residuals of all rows, one by one, and their squared norm."""
-    total, norm = 0.0, 0.0
+    total, squared_norm = 0.0, 0.0
     for side, each in state.sides.items():
         rows = np.arange(len(each))
         decrements, part = state.decrements(side, rows, state.residual(side, rows))
-        total, norm = total + float(decrements.sum()), norm + part
-    return total, norm
+        total, squared_norm = total + float(decrements.sum()), squared_norm + part
+    return total, squared_norm
 
 
 def touched_rows(state: LiveState[Any]) -> Chosen:

@@ -11,7 +11,9 @@ from alteraser.data.csr import CSR, PairWeights, ranges
 from alteraser.kernels.editing import find_entries, set_entries
 from alteraser.kernels.sparse import SparseRows
 
-SPARE = 0.5  # of a row that outgrows its room: what it gets beyond what it needs, so that growing stays cheap
+# What a row that outgrows its room gets beyond what it needs, as a share of that, so that growing stays cheap. A usual
+# value.
+SPARE = 0.5
 
 
 class Entries:

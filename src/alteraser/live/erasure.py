@@ -17,7 +17,8 @@ class Cost:
     """What forgetting took.
 
     `seconds` run from the request to the new rows in memory, indexing included; measuring is left out. A step moves
-    chosen rows once; the first is that of the rows of those who forget. A pass is a step that visits every row.
+    chosen rows once; the first of them is that of the request's own rows, before the steps that a scope limits. A pass
+    is a step that visits every row.
     """
 
     seconds: float
@@ -30,8 +31,8 @@ class Cost:
 class Drift:
     """How far a model is from where it should be: the norm of the gradient that is left, and the optimality gap.
 
-    Both leave out what the original itself was short of its optimum. The gap is estimated; it is not
-    a number where nothing is known of it, as after retraining.
+    Both leave out what the original itself was short of its optimum, as far as that is to be kept. The gap is
+    estimated; it is not a number where nothing is known of it, as after retraining.
     """
 
     gradient_norm: float
@@ -43,8 +44,9 @@ class Erasure(Generic[Forgetful]):
     """What was forgotten, by whom it was asked for, and what became of the model.
 
     `model` is the one that has forgotten: a new model, or the live model that took the request. `losses` are those on
-    the remaining data: of the original, and after each step. `converged` says that the stopping rule was met.
-    `cleaned_up` says that what earlier requests left came to too much in a live model, and that it was refined, too.
+    the remaining data: of the original, and after each step; a live model does not measure them. `converged` says
+    that the stopping rule was met. `cleaned_up` says that what earlier requests left came to too much in a live
+    model, and that it was refined, too.
     """
 
     model: Forgetful

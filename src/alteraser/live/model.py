@@ -17,21 +17,23 @@ from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
 from alteraser.sweep.sweep import OutOfTime, never
 
-# Of the gap that a request opens. Estimates have to be below a sixth of it, so that a twentieth is usually left; with
-# less left, requests of one user on ml-1m visited many rows for little.
+# The share of the gap that a request may leave. As estimates have to be below a sixth of it, a twentieth is usually
+# left; with less, requests of one user on ml-1m visited many rows for little.
 TOLERANCE = 0.3
-CLEAN, MAX_ROUNDS = 0.05, 5  # of the drift, what a clean-up leaves; and how often it tries
-ROUND = 0.3  # of what there was to gain, what each of its rounds may leave
+# What a clean-up leaves of the drift, and the rounds that it takes at most, each of which may leave ROUND of what there
+# was. Set by hand.
+CLEAN, MAX_ROUNDS, ROUND = 0.05, 5, 0.3
 
 
 class LiveModel(Generic[QuadraticModel]):
     """A model and its data together, with the residuals of all rows, which follow every request.
 
     Each request (or batch of them) refines the rows it affects, most affected first, until `tolerance` of the gap is
-    left that it opened in the loss, or until `budget_seconds` are over. What is left is deferred and adds up: where it
-    comes to more than `drift_limit` of the loss, all rows are refined, if there is time. No request raises the loss on
-    what remains. A model that was not trained to its optimum stays about as far from it as it was (`training_gap` 1),
-    except where only going on would keep the loss from rising; or the way there counts as drift (0).
+    left that it opened in the loss, or until `budget_seconds` are over. What is left is deferred and adds up: where
+    it comes to more than `drift_limit` of the loss, all rows are refined, if there is time. No request raises the
+    loss on what remains. With a `training_gap` of 1, a model that was not trained to its optimum stays about as far
+    from it as it was, unless the loss could not be kept from rising otherwise; with 0 its distance from the optimum
+    counts as drift. Time is looked at between steps; the limit is a share of the loss at the beginning.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class LiveModel(Generic[QuadraticModel]):
         return self._refiner.drift()
 
     def clean_up(self) -> Drift:
-        """Refines all rows until a twentieth of the drift is left."""
+        """Refines all rows, in a few rounds, until a twentieth of the drift is left and no more than half its limit."""
         self._clean_up(never)
         return self.drift()
 

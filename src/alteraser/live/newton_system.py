@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from alteraser.data.interactions import Side
 from alteraser.kernels.hessian_products import hessian_products, hessian_products_of_pairs
 from alteraser.kernels.jit import n_threads, threads_for
-from alteraser.kernels.live import ChosenRows, Directions
+from alteraser.kernels.live import ChosenRows, SearchDirections
 from alteraser.live.factors import times
 from alteraser.live.state import LiveState
 from alteraser.optim.conjugate_gradients import Stopping, conjugate_gradients
@@ -18,7 +18,8 @@ from alteraser.optim.conjugate_gradients import Stopping, conjugate_gradients
 Floats = NDArray[Any]
 Chosen = dict[Side, NDArray[np.int64]]
 NOBODY = np.empty(0, np.int64)
-MAX_PRODUCTS = 50  # of a step: conjugate gradients end by their promise long before on every data set at hand
+# Products of a step at most; conjugate gradients end by what they promise long before, on every data set at hand.
+MAX_PRODUCTS = 50
 # How many times as many entries the chosen rows of one side must have for theirs not to be looked at. Tuned on ml-1m,
 # where an item has fifty times the entries of a user.
 MANY_MORE = 8
@@ -85,8 +86,8 @@ class NewtonSystem:
             nearer[part.at] = times(times(vectors[part.at], part.basis) * part.scales, part.back)
         return nearer
 
-    def product(self, vectors: Floats, preconditioned: Floats) -> Floats:
-        """Half the Hessian times vectors; `preconditioned` is the inverse of the preconditioner times them."""
+    def product(self, vectors: Floats, m_vectors: Floats) -> Floats:
+        """Half the Hessian times vectors; `m_vectors` is M times them, M⁻¹ being the preconditioner."""
         one = self._only_entries_of
         products = self._of_entries(vectors) if one is None else self._of_entries_of(one, vectors)
         products *= self._h
@@ -99,7 +100,7 @@ class NewtonSystem:
             if one in (None, side):
                 product += part.missing[:, None] * times(own, part.gram) + part.l2[:, None] * own
             else:
-                product += preconditioned[part.at]
+                product += m_vectors[part.at]
         return products
 
     def _of_entries(self, vectors: Floats) -> Floats:
@@ -114,7 +115,7 @@ class NewtonSystem:
                     part.own.entries.rows,
                     ChosenRows(self._h * part.vectors, self._h * vectors[part.at], part.missing),
                     self._sides[side.other].factors.arrays,
-                    Directions(self._positions[side.other], beside),
+                    SearchDirections(self._positions[side.other], beside),
                     products[part.at],
                     n_threads(),
                 )
@@ -129,7 +130,7 @@ class NewtonSystem:
             self._h,
             ChosenRows(part.vectors, vectors[part.at], part.missing),
             others.own.factors.arrays,
-            Directions(self._positions[side.other], vectors[others.at]),
+            SearchDirections(self._positions[side.other], vectors[others.at]),
             products[part.at],
             products[others.at],
         )
@@ -141,10 +142,9 @@ def newton_step(
 ) -> tuple[dict[Side, Floats], bool]:
     """The step that removes the pending residual of chosen rows together, as far as conjugate gradients come.
 
-    And whether they met a direction in which the loss is not convex.
-
-    They solve (A + damping·M)·step = residual, M⁻¹ being the preconditioner, and end when a product lowers the loss by
-    less than `enough` and than `forcing` of what all have.
+    They solve (A + damping·M)·step = residual, M⁻¹ being the preconditioner, and stop at the first product whose gain
+    is below both `enough` and `forcing` times the gain of all. Also returned: whether they met a direction in which
+    the loss is not convex.
     """
     stopping = Stopping(forcing=forcing, enough=enough, max_products=MAX_PRODUCTS)
     system = NewtonSystem(state, chosen)

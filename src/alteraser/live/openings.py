@@ -20,12 +20,12 @@ class EmptyDirections:
 
     def __init__(self, state: LiveState[Any]) -> None:
         self._state = state
-        self.free = empty_directions((each.factors.moments() for each in state.sides.values()), state.h)
+        self.free = empty_directions((each.factors.spanned() for each in state.sides.values()), state.h)
         # Of the request at hand: the users who were not worth a direction before it.
         self._not_worth: set[int] = set()
 
     def note(self, users: NDArray[np.int64]) -> None:
-        """Notes which users are not worth a direction before a change: who is, is not so because of it."""
+        """Notes which users would gain nothing by a direction of their own before a change: only they may get one."""
         if self.free:
             self._not_worth |= {user for user in np.unique(users).tolist() if self._opening(user) is None}
 
@@ -53,11 +53,12 @@ class EmptyDirections:
             float(users.l2[user]),
         )
         columns, weights = self._state.sides[Side.USERS].entries.of_row(user)
-        # Σ g² over all items, without a look at those that are not the user's; λ is no less than its least.
+        # An upper bound of what a direction could bring: Σ g² over all items (`models/dimensions.py`), without a look
+        # at those that are not the user's, with the least λ of all.
         scores = items.vectors[columns] @ scaled
         as_missing = np.square(missing * items.missing[columns] * scores).sum()
         total = np.square(weights * (1 - scores)).sum() - as_missing
-        total += missing**2 * (scaled @ items.second_moment @ scaled)
+        total += missing**2 * (scaled @ items.sum_m2_yy @ scaled)
         if self.free[0].weight ** 2 * float(total) <= user_l2 * float(items.l2.min()):
             return None
         pairs = Pairs.of(items.vectors @ scaled, missing * items.missing, columns, weights)

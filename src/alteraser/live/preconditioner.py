@@ -13,7 +13,8 @@ from alteraser.live.factors import SideFactors
 from alteraser.live.side import SideState
 
 Floats = NDArray[Any]
-LEAST_SHARE = 0.1  # of m: what α is at least, where entries weigh less than missing ones; keeps it positive
+# The share of m that α is at least, where entries weigh less than missing ones, so that it stays positive. Set by hand.
+LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Preconditioner:
     def of(cls, other: SideFactors) -> Preconditioner:
         """From the factors of the other side: its Gram matrix, or the one without weights where that is zero."""
         weighted = bool(other.gram.trace() > 0)
-        values, vectors = np.linalg.eigh(other.gram if weighted else other.plain_gram())
+        values, vectors = np.linalg.eigh(other.gram if weighted else other.unweighted_gram())
         kind = other.vectors.dtype
         spectrum = np.maximum(values, 0).astype(kind)
         return cls(vectors.astype(kind), spectrum, spectrum.sum(), weighted)

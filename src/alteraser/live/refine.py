@@ -24,16 +24,22 @@ from alteraser.live.scopes import AffectedRows, ForgettingRows, Passes, Scope
 from alteraser.live.side import LossChange
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.steps import Steps
-from alteraser.live.strategies import AlternatingPasses, Done, JointSteps, Moves
+from alteraser.live.strategies import AlternatingPasses, Done, JointSteps, Strategy
 from alteraser.sweep.sweep import OutOfTime, never
 
 Watch = Callable[[int, float], None]
 """Called after each step with how many are done, and how much lower the loss is than before the first."""
-MOST_COUPLED = 20.0  # times the rows' own decrements: a step that tells more is taken for an outlier
-SLOW = 0.25  # of what was left: after a step that gained less, touched rows move together
-# The estimate of what is left is right on average; of single requests on ml-100k and amazon-14core 5.7 times was left.
+# How many times the rows' own decrements a step of theirs together is believed to gain at most. Set by hand: more was
+# seen only where a step followed something else than the request.
+MOST_COUPLED = 20.0
+# A step that gains less than this share of what was left is poor; the next one moves all touched rows. Set by hand.
+POOR_STEP = 0.25
+# The estimate of what is left is right on average. For single requests on ml-100k and amazon-14core the truth was up to
+# 5.7 times the estimate.
 UNSURE = 6.0
-REST = 0.5  # of the gap that emptying rows leaves: what may be left of it at most, however much they closed
+# The share of the gap beyond emptied rows that may be left, however much these have closed: at least half the work is
+# done.
+REST = 0.5
 
 
 class Goal(NamedTuple):
@@ -67,14 +73,18 @@ class Refiner(Generic[QuadraticModel]):
         # How many times their own decrements, summed, rows gain together.
         self._coupling = 1.0
         # Of deferred residuals: about how much lower the loss could be, and the squared norm that this was said of.
-        self._deferred_gap, self._deferred_norm = 0.0, 0.0
+        self._deferred_gap, self._deferred_squared_norm = 0.0, 0.0
         if state.gradient_norm() > 0:
-            self._deferred_gap, self._deferred_norm = decrement_of_all(state)
+            self._deferred_gap, self._deferred_squared_norm = decrement_of_all(state)
 
     def drift(self) -> Drift:
-        """How far the model is from where it should be, the gap by what requests last left for theirs."""
+        """How far the model is from where it should be.
+
+        The gap is the squared norm of the residuals times what a unit of it was worth in what requests have left
+        since the last clean-up; the gradient is twice the residual.
+        """
         norm = self.state.gradient_norm()
-        return Drift(norm, self._deferred_gap * norm**2 / 4 / max(self._deferred_norm, TINY))
+        return Drift(norm, self._deferred_gap * norm**2 / 4 / max(self._deferred_squared_norm, TINY))
 
     def apply(self, change: Change) -> float:
         """Applies a change; returns by how much the loss falls as emptied rows become zero."""
@@ -93,17 +103,17 @@ class Refiner(Generic[QuadraticModel]):
     ) -> Refined:
         """Refines rows until no more than the scope's tolerance is left of the gap that the change opened.
 
-        `emptied` is what rows that became zero have lowered the loss by: part of that gap, though nothing is left to do
-        for it. Of the rest no more than half is left, so that it is worked on however large that part is. The estimate
-        of what is left has to be a sixth of that, as it may be too low by some times. `remain`, the data after the
-        change, serves the step for shared parameters.
+        `emptied` is what rows that became zero have lowered the loss by: part of that gap, though nothing is left to
+        do for it. Of the rest at most about half is left, so that it is worked on however large that part is. As the
+        estimate of what is left may be several times too low, it has to be within a sixth of the tolerance. `remain`,
+        the data after the change, serves the step for shared parameters.
         """
         rows = {side: self.occupied(side, np.unique(change.rows(side))) for side in self.state.sides}
         goal = Goal(scope.tolerance, emptied)
-        moves: Moves = JointSteps(self, rows[Side.USERS], scope)
+        strategy: Strategy = JointSteps(self, rows[Side.USERS], scope)
         if isinstance(scope, ForgettingRows | Passes):
-            moves = AlternatingPasses(self, rows, scope, remain)
-        refined = self._loop(moves, goal, scope.max_steps, out_of_time, watch)
+            strategy = AlternatingPasses(self, rows, scope, remain)
+        refined = self._loop(strategy, goal, scope.max_steps, out_of_time, watch)
         self.directions.clear_notes()
         self.state.defer()
         return refined
@@ -112,19 +122,23 @@ class Refiner(Generic[QuadraticModel]):
         """Refines what earlier requests have left in all rows, until no more than `tolerance` of it is left."""
         self.make_all_pending()
         nobody = np.empty(0, np.int64)
-        moves = JointSteps(self, nobody, AffectedRows(tolerance), admitted=1.0)
-        limit = moves.scope.max_steps
-        refined = self._loop(moves, Goal(tolerance), limit, out_of_time, None, forgetting=False)
+        strategy = JointSteps(self, nobody, AffectedRows(tolerance), admitted=1.0)
+        limit = strategy.scope.max_steps
+        refined = self._loop(strategy, Goal(tolerance), limit, out_of_time, None, forgetting=False)
         self.state.defer()
         return refined
 
     def make_all_pending(self) -> None:
         """Turns what earlier requests have left into pending residuals."""
         self.state.make_all_pending()
-        self._deferred_gap, self._deferred_norm = 0.0, 0.0
+        self._deferred_gap, self._deferred_squared_norm = 0.0, 0.0
 
     def solve_shared(self, remain: Interactions) -> LossChange:
-        """Puts the shared parameters at their best, if the loss falls; what is pending of the rows stays pending."""
+        """Puts the shared parameters at their best, if the model finds better ones; what is pending stays pending.
+
+        The state is built anew, and with it what was deferred becomes part of the original's own residual: this
+        serves one batch, not a live model.
+        """
         before = self.state.model
         after = before.solve_shared(remain)
         if after is before:
@@ -145,7 +159,7 @@ class Refiner(Generic[QuadraticModel]):
 
     def _loop(
         self,
-        moves: Moves,
+        strategy: Strategy,
         goal: Goal,
         max_steps: int,
         out_of_time: OutOfTime,
@@ -154,7 +168,7 @@ class Refiner(Generic[QuadraticModel]):
         forgetting: bool = True,
     ) -> Refined:
         done = Done()
-        moves.first(done)
+        strategy.first(done)
         decrement_before, left_before = -math.inf, math.inf
         while True:
             found = pending_decrement(self.state)
@@ -164,17 +178,17 @@ class Refiner(Generic[QuadraticModel]):
                 self._coupling = min(max(told, 1.0), MOST_COUPLED)
             left = max(self._coupling * found.total, done.still_to_come)
             allowed = goal.left_of(left + done.gained)
-            # One step there is in any case: where those who forget stand depends on their items.
+            # At least one step is made, if any is allowed: where the forgetting users belong depends on their items.
             met = left <= allowed and done.steps > 0
             stuck = done.steps > 0 and not done.changes[-1].pending < 0
-            stuck |= forgetting and done.steps > 0 and done.changes[-1].trains_on
+            stuck |= forgetting and done.steps > 0 and done.changes[-1].continues_training
             if met or stuck or done.steps >= max_steps or out_of_time():
                 self._deferred_gap += left
-                self._deferred_norm += found.squared_norm
-                moves.last(done)
+                self._deferred_squared_norm += found.squared_norm
+                strategy.last(done)
                 return Refined(done.changes, left, done.rows_visited, done.n_passes, left <= allowed)
-            slow = left_before < math.inf and -done.changes[-1].pending < SLOW * left_before
-            moves.next(done, found, allowed, spare=allowed / self._coupling / 4, slow=slow)
+            slow = left_before < math.inf and -done.changes[-1].pending < POOR_STEP * left_before
+            strategy.next(done, found, allowed, spare=allowed / self._coupling / 4, slow=slow)
             decrement_before, left_before = found.total, left
             if watch is not None:
                 watch(done.steps, goal.emptied - sum(change.whole for change in done.changes))

@@ -1,9 +1,20 @@
-"""The residuals of one side of a live model: pending, of the request at hand, and deferred, left by earlier ones.
+"""The residuals of one side of a live model.
 
-A residual is half of minus the gradient of the loss in a row. A change of the other side reaches a row through their
-common entries, and every row through the Gram matrix Ĝ. The second part is not written to anybody: what is stored is
-E_r = e_r + m_r·(Ĝ − Ĝ₀)·y_r with the Ĝ₀ of when it was begun, and Σ‖E_r‖², Σ m_r y_r E_rᵀ and Σ m_r² y_r y_rᵀ give the
-norm of the residuals of rows that nobody visits.
+A row's residual is half of minus the gradient of the loss in it. It has three parts:
+
+    whole = pending + deferred + the original's own
+
+- pending: what the request at hand has changed it by, the moves that were made for it included. Refinement removes it.
+- deferred: what earlier requests have left of theirs.
+- the original's own: what the model was short of its optimum from the beginning. It is stored nowhere and follows from
+  the whole, which is computed from a row's entries where it is needed.
+
+The last two together are the prior residual: what a row had before the request. Drift is pending and deferred together.
+
+A change of the other side reaches a row through their common entries, and every row through the Gram matrix Ĝ. The
+second part is written to no row: what is stored is E_r = r + m_r·(Ĝ − Ĝ₀)·y_r, with the Ĝ₀ of when the storing began,
+and the correction m_r·(Ĝ − Ĝ₀)·y_r is subtracted where a residual r is read. The sums Σ‖E_r‖², Σ m_r y_r E_rᵀ and Σ
+m_r² y_r y_rᵀ give the norm of the residuals of rows that nobody visits.
 """
 
 from __future__ import annotations
@@ -53,14 +64,12 @@ class Sums:
     def __add__(self, other: Sums) -> Sums:
         return Sums(self.squared_norm + other.squared_norm, self.by_vectors + other.by_vectors)
 
-    def corrected(self, correction: NDArray[np.float64], second_moment: NDArray[np.float64]) -> float:
+    def corrected(self, correction: NDArray[np.float64], sum_m2_yy: NDArray[np.float64]) -> float:
         """Σ‖E_r − m_r·correction·y_r‖² over all rows."""
         if not correction.any():
             return max(self.squared_norm, 0.0)
         across = float(np.vdot(correction, self.by_vectors))
-        return max(
-            self.squared_norm - 2 * across + float(np.vdot(correction @ correction, second_moment)), 0.0
-        )
+        return max(self.squared_norm - 2 * across + float(np.vdot(correction @ correction, sum_m2_yy)), 0.0)
 
 
 class Residuals:
@@ -108,11 +117,11 @@ class Residuals:
         if self._n_touched:
             deferred, pending = self.deferred[self.touched], self._values[: self._n_touched]
             both.squared_norm += 2 * float(np.einsum("rj,rj->", deferred, pending, dtype=np.float64))
-        return both.corrected(other.correction, factors.second_moment)
+        return both.corrected(other.correction_in_double, factors.sum_m2_yy)
 
     def pending_squared_norm(self, factors: SideFactors, other: SideFactors) -> float:
         """The same of pending residuals alone; no row is looked at."""
-        return self._pending_sums.corrected(other.pending_change, factors.second_moment)
+        return self._pending_sums.corrected(other.pending_correction_in_double, factors.sum_m2_yy)
 
     # Writing ---------------------------------------------------------------------------------------------------
 
@@ -151,7 +160,10 @@ class Residuals:
         self.deferred[rows] = values
 
     def clear(self, rows: NDArray[np.int64]) -> None:
-        """Forgets the residuals of rows that are zero and have no entries: they are at their minimum."""
+        """Forgets the residuals of rows that are zero and have no entries: they are at their minimum.
+
+        Σ m y Eᵀ stays as it is, since their y is zero.
+        """
         for values, sums in (
             (self.deferred[rows], self._deferred_sums),
             (self.pending(rows), self._pending_sums),
@@ -168,7 +180,7 @@ class Residuals:
         with threads_for(8 * self._n_touched * self.deferred.shape[1]):
             growth = float(defer_rows(self.touched, self.slots, self.deferred))
         self._deferred_sums += Sums(growth, self._pending_sums.by_vectors)
-        self.touched[:] = 0
+        self._owners[: self._n_touched] = 0
         self._n_touched, self._pending_sums = 0, Sums.zero(self.deferred.shape[1])
 
     def make_all_pending(self, values: Floats, factors: SideFactors) -> None:

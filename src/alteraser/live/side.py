@@ -22,9 +22,8 @@ from alteraser.live.row_block import RowBlock
 from alteraser.models.base import Quadratic
 
 Floats = NDArray[Any]
-ROUNDING = (
-    8  # machine epsilons of the terms that cancel in a change of the loss; a usual bound for sums of a few
-)
+# Machine epsilons of the terms that cancel in a change of the loss: a usual bound for sums of a few terms.
+ROUNDING = 8
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,10 @@ class LossChange:
     indefinite: bool = False
 
     @property
-    def trains_on(self) -> bool:
-        """Whether the loss is not convex here, and fell by the prior residual more than by the pending one.
+    def continues_training(self) -> bool:
+        """Whether the loss is not convex here, and the prior residual changed it more than the pending one did.
 
-        The original was then at no minimum: to go on would be training, not forgetting.
+        The original was then not at a minimum: to go on would be training, not forgetting. Only joint steps tell.
         """
         return self.indefinite and abs(self.whole - self.pending) > abs(self.pending)
 
@@ -71,8 +70,8 @@ class SideState:
             deferred = residual * deferred.dtype.type(1 - training_gap)
         self.residuals = Residuals(deferred)
         self.residuals.sum_deferred(self.factors)
-        # The trace of what entries add to half a row's Hessian. It serves a preconditioner: that the other side's rows
-        # have moved since is not followed.
+        # The trace of what entries add to half a row's Hessian. It serves a preconditioner, and follows changes of the
+        # entries, but neither moves of the other side nor changes of m.
         self.entry_traces = np.zeros(len(self.factors), deferred.dtype)
         self._positions = np.full(len(self.factors), -1, dtype=np.int32)
 
@@ -150,7 +149,7 @@ class SideState:
     def defer(self) -> None:
         """Turns pending residuals into deferred ones; the next request begins."""
         self.residuals.defer()
-        self.factors.begin_request()
+        self.factors.rebase_pending()
 
     # Moving ----------------------------------------------------------------------------------------------------
 
@@ -190,10 +189,10 @@ class SideState:
         curvature, growth_of_other, slope = along_entries.sum(0).tolist()
         fall, growth_of_deferred, growth, rest, rest_size = totals.sum(0).tolist()
         total = sums[0] if len(sums) == 1 else sums.sum(0)
-        moments, second_moment, by_deferred, by_pending, by_pending_of_other = total.reshape(
+        moments, sum_m2_yy, by_deferred, by_pending, by_pending_of_other = total.reshape(
             5, padded(d), padded(d)
         )[:, :d, :d]
-        factors.add_to_sums(moments, second_moment)
+        factors.add_to_sums(moments, sum_m2_yy)
         self.residuals.add_to_sums(
             pending=Sums(growth, by_pending), deferred=Sums(growth_of_deferred, by_deferred)
         )

@@ -21,9 +21,9 @@ from alteraser.models.base import Quadratic
 QuadraticModel = TypeVar("QuadraticModel", bound=Quadratic)
 Floats = NDArray[Any]
 SIDES = (Side.USERS, Side.ITEMS)
-BLOCK = 1024  # rows moved at once: what is computed on the way stays in the cache
-# Of a usual interaction's residual: rounding errors of the heaviest one must stay below. A hundredth is the precision
-# that the estimates of decrements have.
+# Rows moved at once: what is computed on the way, 1 kB a row, stays in the second-level cache.
+BLOCK = 1024
+# The share of a usual interaction's residual that rounding errors of the heaviest one may reach. Set by hand.
 NOISE = 0.01
 
 
@@ -102,7 +102,7 @@ class LiveState(Generic[QuadraticModel]):
         return 2 * math.sqrt(total)
 
     def preconditioner(self, side: Side) -> Preconditioner:
-        """The preconditioner of the rows of a side; it may be a little old."""
+        """The preconditioner of the rows of a side; it is made anew only when all residuals are."""
         if side not in self._preconditioners:
             self._preconditioners[side] = Preconditioner.of(self.sides[side.other].factors)
         return self._preconditioners[side]
@@ -164,11 +164,11 @@ class LiveState(Generic[QuadraticModel]):
         missing, l2 = self._model.row_weights(side, counts)
         empty, kind = counts == 0, factors.vectors.dtype
         moved = empty | (missing.astype(kind) != factors.missing[rows])
-        lighter = ~moved & (l2.astype(kind) != factors.l2[rows])
-        if lighter.any():
-            some, less = rows[lighter], (factors.l2[rows] - l2)[lighter, None].astype(kind)
-            state.add_pending(some, less * factors.vectors[some])
-            factors.l2[some] = l2[lighter]
+        other_penalty = ~moved & (l2.astype(kind) != factors.l2[rows])
+        if other_penalty.any():
+            some, fall = rows[other_penalty], (factors.l2[rows] - l2)[other_penalty, None].astype(kind)
+            state.add_pending(some, fall * factors.vectors[some])
+            factors.l2[some] = l2[other_penalty]
         if not moved.any():
             return 0.0
         vectors = np.where(empty[:, None], 0, factors.vectors[rows])[moved]
@@ -221,7 +221,7 @@ class LiveState(Generic[QuadraticModel]):
         self.defer()
         for side, state in self.sides.items():
             state.residuals.make_all_pending(residuals[side], state.factors)
-            state.factors.begin_deferral()
+            state.factors.rebase_deferred()
             state.sum_traces(self.sides[side.other])
         self._preconditioners = {}
 

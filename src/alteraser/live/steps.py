@@ -29,13 +29,13 @@ from alteraser.optim.newton import ah_newton
 from alteraser.sweep.executors import Executor, Local
 
 Floats = NDArray[Any]
-# Of what a step promises: it ends when a product adds less. A usual value for inexact Newton steps.
+# A step ends when a product adds less than this share of what it promises. A usual value for inexact Newton steps.
 FORCING = 0.05
-# Of the preconditioner's inverse, from a hundredth of it on. It rises fast: a step that is taken back costs two moves.
+# The damping is a multiple of the preconditioner's inverse and begins at a hundredth of it. It rises fast, as a step
+# that is taken back costs two moves. Set by hand.
 DAMPING = LevenbergMarquardt(share=0.01, fall=0.25, rise=8.0, floor=1e-4)
-MAX_REFUSALS = (
-    8  # steps taken back before rows stay where they are: the damping is then 8 ** 8 times as large
-)
+# Attempts at a step before rows stay where they are; a damping raised so often leaves next to nothing of a step.
+MAX_ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Steps:
     ) -> LossChange:
         """Moves some rows of a side to where nothing of theirs is pending, while the other side stays.
 
-        Where that would raise the loss, all of their prior residual is admitted, or they stay where they are.
+        A block of rows for which that would raise the loss has all of its prior residual admitted, or stays where it
+        is.
         """
         change = LossChange()
         blocks = [rows[begin : begin + how.block_rows] for begin in range(0, len(rows), how.block_rows)]
@@ -100,7 +101,8 @@ class Steps:
 
         With rows `beside` them, the step is that of all, of which only the chosen ones move. A step that would raise
         what is pending is taken back and damped more; for one that would raise the whole loss a share of the prior
-        residual is admitted, `most` of it at most. No row moves where that does not do.
+        residual is admitted, `most` of it at most. If that is not enough, no row moves; what was admitted stays
+        pending. Rows are given in ascending order.
         """
         state = self._state
         chosen = {side: rows for side, rows in chosen.items() if len(rows)}
@@ -108,10 +110,11 @@ class Steps:
             return LossChange()
         together = chosen
         if beside is not None:
-            together = {side: np.union1d(rows, beside[side]) for side, rows in chosen.items()}
+            with_any = {side: np.union1d(chosen.get(side, rows[:0]), rows) for side, rows in beside.items()}
+            together = {side: rows for side, rows in with_any.items() if len(rows)}
         before = {side: state.sides[side].factors.vectors[rows] for side, rows in chosen.items()}
         n_admitted, indefinite = 0, False  # once a share is admitted, then all
-        for _ in range(MAX_REFUSALS):
+        for _ in range(MAX_ATTEMPTS):
             found, not_convex = newton_step(
                 state, together, damping=self._damping, forcing=forcing, enough=enough
             )
@@ -119,7 +122,7 @@ class Steps:
             steps = {
                 side: found[side][np.searchsorted(together[side], rows)] for side, rows in chosen.items()
             }
-            # To take back a step far longer than the rows would leave rounding errors of its own size everywhere.
+            # To take back a step longer than the rows themselves would leave rounding errors of its own size.
             if _squares(steps) > _squares(before):
                 self._damping = DAMPING.raised(self._damping)
                 continue

@@ -21,8 +21,13 @@ from alteraser.sweep.accelerate import History
 if TYPE_CHECKING:
     from alteraser.live.refine import Refiner
 
-MANY = 0.15  # of all entries: where the chosen rows have more, all rows cost little more; tuned on kuairec-binary
-ADMITTED = 0.25  # of the prior residual: with more, rows beyond the request's own would be trained on
+# Where the chosen rows have more than this share of all entries, all rows cost little more. Tuned on kuairec-binary.
+MANY = 0.15
+# The share of the prior residual that may be admitted of rows beyond the request's own; with more they would be trained
+# on. Set by hand.
+ADMITTED = 0.25
+# The share of the rows' own decrements that those which stay may have, however much may be left. Set by hand.
+STAYING = 1 / 3
 
 
 @dataclass(eq=False)
@@ -38,7 +43,7 @@ class Done:
     )  # of the passes that came last, one after another
 
     def begin(self, change: LossChange, n_rows: int) -> None:
-        """The rows of the request itself come before the first step."""
+        """Books the move of the request's own rows, which comes before the first step."""
         self.changes.append(change)
         self.rows_visited += n_rows
 
@@ -62,7 +67,7 @@ class Done:
         return falls[-1] ** 2 / (falls[-2] - falls[-1])
 
 
-class Moves(Protocol):
+class Strategy(Protocol):
     """What a scope does first, in each step, and last."""
 
     def first(self, done: Done) -> None: ...
@@ -112,13 +117,15 @@ class JointSteps:
         worth a move. After a step that gained little of what was left, the gap is that of many rows together; where
         many are chosen, the others cost little more; and where rows have it that were not touched, all must move.
         """
-        chosen = most_affected(self._state, found, spare=min(spare, found.total / 3))
+        chosen = most_affected(self._state, found, spare=min(spare, STAYING * found.total))
         if is_first:
             chosen[Side.USERS] = np.union1d(chosen[Side.USERS], self._users)
             return chosen
         sides = self._state.sides
         n_entries = sum(int(sides[side].entries.counts(rows).sum()) for side, rows in chosen.items())
-        if n_entries > MANY * 2 * self._state.n_entries or found.untouched > max(spare, found.total / 3):
+        if n_entries > MANY * 2 * self._state.n_entries or found.untouched > max(
+            spare, STAYING * found.total
+        ):
             return all_rows(self._state)
         return touched_rows(self._state) if slow else chosen
 
@@ -171,7 +178,7 @@ class AlternatingPasses:
             return change
         for side in SIDES:
             state.move(side, rows[side], before[side])
-        self._history.forget()
+        self._history.restart()
         return self._solve(Side.USERS, rows)
 
     def _items(self, rows: Chosen) -> torch.Tensor:

@@ -8,6 +8,6 @@ from alteraser.sweep.sweep import OutOfTime
 
 
 def time_limit(seconds: float) -> OutOfTime:
-    """Whether so many seconds have passed since now."""
+    """A function that tells whether so many seconds have passed since this call."""
     deadline = time.perf_counter() + seconds
     return lambda: time.perf_counter() >= deadline

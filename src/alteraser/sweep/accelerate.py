@@ -45,7 +45,7 @@ class Extrapolated:
             start = model.with_parameters({**model.parameters(), last.value: guess})
         before = self._sweeper.halves(start, self._data, self._rows, first)
         if guess is not None and not self._sweeper.loss(before, self._data) <= loss:
-            self._history.forget()
+            self._history.restart()
             before = self._sweeper.halves(model, self._data, self._rows, first)
         after = self._sweeper.half(before, self._data, self._rows, last)
         self._history.add(before.table(last), after.table(last))
@@ -65,7 +65,7 @@ class History:
         self.residuals = [*self.residuals[-self.window + 1 :], after - before]
         self.outputs = [*self.outputs[-self.window + 1 :], after]
 
-    def forget(self) -> None:
+    def restart(self) -> None:
         """Begin again with the last pass alone, as after a guess that was no good."""
         self.residuals, self.outputs = self.residuals[-1:], self.outputs[-1:]
 
