@@ -30,11 +30,11 @@ def _on(name: str, data_dir: str | None, rounds: int) -> dict[str, Any]:
     requested = privacy_requests(full, rng=rng)
     fresh = MF.sized_for(full, dim=settings.dim, objective=settings.objective(), rng=rng)
     original = TO_THE_OPTIMUM.train(fresh, full, rng=rng).model
-    outcomes = {scope: eraser.forget(original, full, requested) for scope, eraser in SCOPES.items()}
-    remain = outcomes["all"].remain
+    erasures = {scope: eraser.forget(original, full, requested) for scope, eraser in SCOPES.items()}
+    remain = erasures["all"].remain
     retrained = TO_THE_OPTIMUM.train(original.fresh(rng), remain, rng=rng).model
     mask = requested.match(full).mask
-    models = {scope: outcome.model for scope, outcome in outcomes.items()}
+    models = {scope: erasure.model for scope, erasure in erasures.items()}
     report = compare(
         {"original": original, "retrained": retrained, **models},
         test=test,
@@ -54,5 +54,5 @@ def _on(name: str, data_dir: str | None, rounds: int) -> dict[str, Any]:
         "rbo": rbo,
         "loss": {"original": original.loss(remain), "retrained": retrained.loss(remain)}
         | {scope: model.loss(remain) for scope, model in models.items()},
-        "rows_visited": {scope: outcome.cost.rows_visited for scope, outcome in outcomes.items()},
+        "rows_visited": {scope: erasure.cost.rows_visited for scope, erasure in erasures.items()},
     }

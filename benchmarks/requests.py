@@ -121,7 +121,7 @@ def lowest(model: Model, data: Interactions) -> Model:
 def _in_turn(
     original: MF, data: Interactions, users: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[list[float], list[dict[str, float]]]:
-    """The seconds of the same users' requests, one after another in one session, and between them of retrainings."""
+    """The seconds of the same users' requests, one after another by one live model, and between them of retrainings."""
     live = LiveModel(original, data)
     live.forget(half_of(data, int(np.setdiff1d(np.arange(data.n_users), users)[0]), rng))
     seconds, retraining = [], []

@@ -1,4 +1,4 @@
-"""Ten thousand requests one after another in one session, on generated data: drift, memory and time."""
+"""Ten thousand requests one after another by one live model, on generated data: drift, memory and time."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ def _ways(
 ) -> dict[str, Callable[[], tuple[float, MF]]]:
     def by(unlearner: Unlearner) -> Callable[[], tuple[float, MF]]:
         def run() -> tuple[float, MF]:
-            outcome = unlearner.forget(original, data, requested)
-            return outcome.cost.seconds, outcome.model
+            erasure = unlearner.forget(original, data, requested)
+            return erasure.cost.seconds, erasure.model
 
         return run
 

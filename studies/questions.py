@@ -225,9 +225,9 @@ class _Bench:
                 models[name], cost[name] = self.original, {}
                 continue
             self.announce(name)
-            outcome, seconds = timed(build, self.original, self.full, self.requests)
-            models[name] = outcome.model
-            cost[name] = {"seconds": seconds, "passes": outcome.cost.steps}
+            erasure, seconds = timed(build, self.original, self.full, self.requests)
+            models[name] = erasure.model
+            cost[name] = {"seconds": seconds, "passes": erasure.cost.steps}
         mask = self.requests.match(self.full).mask
         remain, forget = self.full.without(mask), self.full.only(mask)
         report = compare(models, remain=remain, test=self.test, forget=forget, reference=RETRAIN)

@@ -84,14 +84,14 @@ def run_case(
         if name == ORIGINAL:
             continue
         announce(name)
-        outcome, seconds[name] = timed(
+        erasure, seconds[name] = timed(
             lambda name=name: METHODS[name].build(settings, case.regime, case.rng, losses),  # type: ignore[misc]
             original,
             full,
             requests,
         )
-        models[name], losses[name] = outcome.model, outcome.loss_after
-        extra[name] = _extra(original, outcome)
+        models[name], losses[name] = erasure.model, erasure.loss_after
+        extra[name] = _extra(original, erasure)
     announce("measuring")
     mask = requests.match(full).mask
     forget, remain = full.only(mask), full.without(mask)
@@ -128,23 +128,23 @@ def prepare(case: Case, data: Interactions) -> tuple[Interactions, Interactions,
 def timed(
     build: Callable[[], Unlearner], original: Any, full: Interactions, requests: Requests
 ) -> tuple[Erasure[Any], float]:
-    """The outcome and its seconds, the median of several where they are few; each time from the start."""
-    outcome = build().forget(original, full, requests)
-    seconds = [outcome.cost.seconds]
+    """The erasure and its seconds, the median of several where they are few; each time from the start."""
+    erasure = build().forget(original, full, requests)
+    seconds = [erasure.cost.seconds]
     while seconds[0] < SHORT_SECONDS and len(seconds) < REPEATS:
         seconds.append(build().forget(original, full, requests).cost.seconds)
-    return outcome, statistics.median(seconds)
+    return erasure, statistics.median(seconds)
 
 
-def _extra(original: Any, outcome: Erasure[Any]) -> dict[str, Any]:
+def _extra(original: Any, erasure: Erasure[Any]) -> dict[str, Any]:
     return {
-        "passes": outcome.cost.steps,
-        "converged": outcome.converged,
-        "rows_visited": outcome.cost.rows_visited,
-        "losses": list(outcome.losses[1:]),
-        "loss_before": outcome.loss_before,
-        "gradient_before": original.gradient_norm(outcome.remain),
-        "gradient_after": outcome.model.gradient_norm(outcome.remain),
+        "passes": erasure.cost.steps,
+        "converged": erasure.converged,
+        "rows_visited": erasure.cost.rows_visited,
+        "losses": list(erasure.losses[1:]),
+        "loss_before": erasure.loss_before,
+        "gradient_before": original.gradient_norm(erasure.remain),
+        "gradient_after": erasure.model.gradient_norm(erasure.remain),
     }
 
 

@@ -148,7 +148,7 @@ class Trial:
         )
 
     def _way(self, way: str) -> Forget:
-        """AltEraser with the scope of that name, always from the original; or a session."""
+        """AltEraser with the scope of that name, always from the original; or a live model."""
         for scope in SCOPES:
             if scope == way:
                 return self._by(AltEraser(scope=scope))
@@ -156,8 +156,8 @@ class Trial:
 
     def _by(self, eraser: AltEraser) -> Forget:
         def forget(requests: Requests) -> Answer:
-            outcome = eraser.forget(self.original, self.data, requests)
-            return Answer(outcome.model, outcome.converged, outcome.cost.seconds, len(outcome.remain))
+            erasure = eraser.forget(self.original, self.data, requests)
+            return Answer(erasure.model, erasure.converged, erasure.cost.seconds, len(erasure.remain))
 
         return forget
 

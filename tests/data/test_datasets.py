@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from alteraser.data.datasets import load_dataset, open_data, usual_reading
+from alteraser.data.datasets import load_dataset, open_data, usual_read_options
 from alteraser.data.interactions import Side
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.synthetic import TOPICS, synthetic, topic_of
@@ -42,7 +42,7 @@ def test_the_public_sets_have_the_published_sizes(
 
 
 @real_data
-def test_options_override_the_usual_reading() -> None:
+def test_options_override_the_usual_read_options() -> None:
     data = load_dataset("ml-100k", data_dir=FOLDER, min_rating=4, weight="rating", time=None)
     assert len(data) == 55_375  # the number of ratings of 4 and 5 that GroupLens publishes
     assert data.times is None
@@ -78,8 +78,8 @@ def test_data_opens_by_name_or_path(tmp_path: Path) -> None:
     assert len(open_data(path)) == len(open_data(str(path))) == 1
     assert open_data("synthetic", min_interactions=20).by(Side.USERS).counts.min() >= 20
     assert open_data("synthetic", read_options=ReadOptions()).times is None
-    assert usual_reading("synthetic") == ReadOptions(time="time")
-    assert usual_reading(path) == ReadOptions()
+    assert usual_read_options("synthetic") == ReadOptions(time="time")
+    assert usual_read_options(path) == ReadOptions()
     for wrong in (tmp_path / "b.csv", "ml-2m"):
         with pytest.raises(DataError, match=r"neither a file nor the name of a data set.*ml-1m"):
             open_data(wrong)

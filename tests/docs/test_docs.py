@@ -12,7 +12,9 @@ import pytest
 import alteraser as ae
 from alteraser import errors
 from alteraser.cli.main import main
+from alteraser.live.scopes import SCOPES
 from alteraser.optim.solvers import SOLVERS
+from alteraser.unlearn.alteraser import AltEraser
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +65,15 @@ def test_the_page_of_commands_is_what_the_command_says() -> None:
 
 def test_every_solver_is_described() -> None:
     page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE) == list(SOLVERS)
+    section = page.partition("## Solvers\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE) == list(SOLVERS)
+
+
+def test_every_scope_is_described_with_its_settings() -> None:
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    for name, scope in SCOPES.items():
+        assert re.search(rf'^\| `{type(scope).__name__}`.* \| `"{name}"` \|', page, re.MULTILINE)
+    assert f"AltEraser()  # scope={AltEraser().rows_to_move}" in page
 
 
 def test_every_link_between_documents_leads_somewhere() -> None:

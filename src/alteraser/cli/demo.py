@@ -1,4 +1,4 @@
-"""`alteraser demo`: the whole story on the embedded data."""
+"""`alteraser demo`: train, forget and compare on the embedded data."""
 
 from __future__ import annotations
 

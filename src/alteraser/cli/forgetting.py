@@ -73,20 +73,20 @@ def forget(
         SolverName | None,
         typer.Option(
             metavar="SOLVER",
-            help=f"alteraser: how rows are solved: {', '.join(get_args(SolverName))}.",
-            show_default="ah-newton",
+            help=f"alteraser: solve rows in passes, as in the paper, by {', '.join(get_args(SolverName))}.",
+            show_default="joint Newton steps; with --scope forgetting ah-newton",
         ),
     ] = None,
     scope: Annotated[
         ScopeName | None,
         typer.Option(
-            help="alteraser: solve anew the rows of those who forget, all rows they affect, or everybody's.",
+            help="alteraser: which rows may move: those of who and what is forgotten, those they affect, or all.",
             show_default="all",
         ),
     ] = None,
     budget_seconds: Annotated[
         float | None,
-        typer.Option(help="alteraser: begin no further pass after so many seconds.", show_default="no limit"),
+        typer.Option(help="alteraser: begin no further step after so many seconds.", show_default="no limit"),
     ] = None,
     trainer: Annotated[
         TrainerName | None,
@@ -95,15 +95,15 @@ def forget(
     max_passes: Annotated[
         int | None,
         typer.Option(
-            help="At most so many passes over all rows, or epochs.",
+            help="At most so many steps, passes or epochs; not with --scope forgetting.",
             show_default="alteraser its own, else as the model was trained",
         ),
     ] = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="Stop when the loss falls by less than this share; with --scope affected, when no more than this "
-            "share is left of the gap that the deletion opened in it.",
+            help="alteraser: stop when no more than this share is left of the gap that requests opened in the loss. "
+            "retrain, warm-start: stop when the loss falls by less than this share.",
             show_default="alteraser its own, else as the model was trained",
         ),
     ] = None,
@@ -293,8 +293,8 @@ def _human(to: Console, result: dict[str, Any], *, met: bool) -> None:
         )
     if not met:
         to.print(
-            "The tolerance was not met: passes or time ran out, or going on would have raised the loss, as it can "
-            "where the model was not trained to its optimum. --scope all or --method retrain comes closer."
+            "The tolerance was not met: steps or time ran out, or going on would have been training, as it can be "
+            "where the model was not trained to its optimum. --method retrain comes closer."
         )
     to.print(f"New model written to {result['out']}")
     if result["remaining"]:

@@ -101,10 +101,10 @@ class DataOptions:
 
     def read_options(self, name_or_path: str, base: ReadOptions | None = None) -> ReadOptions:
         """How to read: `base` (that of a model) or the data set's own way, with the options given on top."""
-        from alteraser.data.datasets import usual_reading
+        from alteraser.data.datasets import usual_read_options
 
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "data_dir"}
-        return (base or usual_reading(name_or_path)).with_options(
+        return (base or usual_read_options(name_or_path)).with_options(
             {k: v for k, v in given.items() if v is not None}
         )
 

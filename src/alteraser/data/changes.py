@@ -76,7 +76,7 @@ class Change:
 
     @classmethod
     def of_deletion(cls, full: Interactions, forget: Interactions, remain: Interactions) -> Change:
-        """What it does to the pairs of `full` that the events of `forget` go and those of `remain` stay."""
+        """The change of the pairs of `full` when the events of `forget` are deleted and those of `remain` stay."""
         pairs = forget.by(Side.USERS)
         users, items = pairs.owners(), pairs.columns.astype(np.int64)
         held = full.by(Side.USERS)

@@ -30,7 +30,7 @@ DATA_FOLDER_VARIABLE = "ALTERASER_DATA"
 _SYNTHETIC_SEED = 0
 
 
-def usual_reading(name_or_path: str | Path) -> ReadOptions:
+def usual_read_options(name_or_path: str | Path) -> ReadOptions:
     """How `open_data` reads this name or path unless told otherwise: what a manifest has to remember."""
     return DATASETS.get(str(name_or_path), ReadOptions())
 

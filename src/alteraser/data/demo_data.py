@@ -1,4 +1,4 @@
-"""Stories to tell with the embedded data: accounts that somebody with another taste used."""
+"""Demo data: the embedded data with accounts that somebody with another taste used."""
 
 from __future__ import annotations
 

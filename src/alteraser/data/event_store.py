@@ -1,4 +1,4 @@
-"""The events of a long session, by user, from which requests take theirs away without a look at anybody else's."""
+"""The events of a live model, by user, from which requests take theirs away without a look at anybody else's."""
 
 from __future__ import annotations
 

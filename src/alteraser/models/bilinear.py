@@ -97,10 +97,10 @@ class Bilinear(BatchTrainable, Quadratic, Storable, Similar):
         tables = {
             side.value: _random_table(len(self.table(side)), self.dim, rng, self.dtype) for side in self.sides
         }
-        others = {
+        shared = {
             name: torch.ones_like(value) for name, value in self.parameters().items() if name not in tables
         }
-        return self.with_parameters(tables | others)
+        return self.with_parameters(tables | shared)
 
     def scores(self, users: NDArray[np.int64]) -> Tensor:
         return self.users[torch.from_numpy(users)] @ self._weighed(self.items).T
@@ -228,8 +228,8 @@ class Bilinear(BatchTrainable, Quadratic, Storable, Similar):
         # a penalty c times as large makes them cost the same.
         growth = self._growth_of_h(dimensions)
         tables = {side.value: self.table(side)[:, dimensions] / growth**0.5 for side in self.sides}
-        others = {name: value[dimensions] for name, value in self.parameters().items() if name not in tables}
-        small = self.with_parameters(tables | others)
+        shared = {name: value[dimensions] for name, value in self.parameters().items() if name not in tables}
+        small = self.with_parameters(tables | shared)
         return replace(small, objective=replace(self.objective, l2=self.objective.l2 * growth))
 
     def with_dimensions(self, dimensions: Tensor, model: Self) -> Self:

@@ -1,4 +1,4 @@
-"""Directions in which no row has anything, and when a user is worth one.
+"""Directions in which no row has anything, and when the loss falls if a user gets one.
 
 A penalty may leave all rows without anything in some directions. There the gradient is zero, whatever the data: no pass
 and no step ever leaves such a point, though after a deletion it may be a saddle and no minimum. With user u at a in

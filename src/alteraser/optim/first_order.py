@@ -82,7 +82,7 @@ class _Memory:
 
 @dataclass(frozen=True)
 class Descent:
-    """A torch optimiser on the rows of a block; the step size falls linearly to zero, so that it settles.
+    """A torch optimiser on the rows of a block; the step size falls linearly to zero, so that it converges.
 
     Its first steps are as long however near the minimum is, so that each row keeps the best point it has seen. `seed`
     is for rules that draw; every block begins with it anew.
@@ -103,8 +103,8 @@ class Descent:
         better = here.value < memory.lowest
         memory.lowest = torch.where(better, here.value, memory.lowest)
         memory.best = torch.where(better[:, None], memory.point.detach(), memory.best)
-        settled = here.gradient.square().sum(1) <= self.tolerance * (1 + here.value.abs())
-        if bool(settled.all()):
+        converged = here.gradient.square().sum(1) <= self.tolerance * (1 + here.value.abs())
+        if bool(converged.all()):
             return Step(memory.best, memory, Status.CONVERGED)
         memory.point.grad = here.gradient
         self.rule.move(memory.optimizer, here, memory.rng)

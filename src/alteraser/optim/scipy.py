@@ -60,15 +60,15 @@ class ScipyRows:
     def _minimum(self, function: _Function, start: Vector) -> tuple[Vector, Status, int]:
         from scipy.optimize import minimize  # slow to import, and most runs need none of this
 
-        def settled(y: Vector) -> bool:
+        def converged(y: Vector) -> bool:
             value, gradient = function.slope(y)
             return bool(gradient @ gradient <= self.tolerance * (1 + abs(value)))
 
         def watch(intermediate_result: Any) -> None:  # scipy goes by this name
-            if settled(intermediate_result.x):
+            if converged(intermediate_result.x):
                 raise StopIteration
 
-        if settled(start):
+        if converged(start):
             return start, Status.CONVERGED, 0
         result = minimize(
             function.slope,
@@ -80,7 +80,7 @@ class ScipyRows:
             options={"maxiter": self.max_steps, **self._own_tolerances(len(start))},
         )
         reached = result.x if result.fun <= function.slope(start)[0] else start
-        if settled(reached):
+        if converged(reached):
             return reached, Status.CONVERGED, result.nit
         return reached, Status.MAX_STEPS if result.nit >= self.max_steps else Status.STALLED, result.nit
 

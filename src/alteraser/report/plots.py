@@ -117,7 +117,7 @@ def panels(
 
 
 def scatter(title: str, points: Mapping[str, tuple[float, float]], *, x: str, y: str) -> str:
-    """A named point each, x on a logarithmic scale."""
+    """A point with its name for each entry, x on a logarithmic scale."""
     figure = Figure(figsize=(7.0, 3.6))
     axes = figure.subplots()
     names = list(points)

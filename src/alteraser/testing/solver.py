@@ -223,11 +223,11 @@ def _model_rows(side: Side, dtype: torch.dtype = torch.float64) -> tuple[RowProb
     objective = Objective(w0=0.4, l2=0.8, l2_scaling=0.0)
     model = ENMF(tables[0], tables[1], objective, eta)
     present, weights = (each if side is Side.USERS else each.T for each in dense(data))
-    seen = (model.table(side.other) * model.h).double().numpy()
+    scaled = (model.table(side.other) * model.h).double().numpy()
     answers = []
     for row in rows:
         confidence = np.where(present[row], weights[row], objective.w0)
-        matrix = (seen * confidence[:, None]).T @ seen + objective.l2 * np.eye(3)
-        answers.append(np.linalg.solve(matrix, seen.T @ (confidence * present[row])))
+        matrix = (scaled * confidence[:, None]).T @ scaled + objective.l2 * np.eye(3)
+        answers.append(np.linalg.solve(matrix, scaled.T @ (confidence * present[row])))
     problem = model.row_problems(side, data).block(rows)
     return problem, model.table(side)[torch.from_numpy(rows)], torch.from_numpy(np.stack(answers))

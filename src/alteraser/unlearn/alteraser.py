@@ -28,7 +28,7 @@ NOTHING = Refined([], 0.0, 0, 0, converged=True)
 
 @dataclass(frozen=True)
 class AltEraser:
-    """Refines a trained model until what a batch of requests caused is worth little.
+    """Refines a trained model until little is left of the gap that a batch of requests opened in the loss.
 
     `scope` says which rows may move, and has the settings for it: `ForgettingRows`, `AffectedRows`, `AllRows` or
     `Passes`, or one of "forgetting", "affected" and "all" for their defaults. All but the first stop by the same rule:
@@ -158,7 +158,7 @@ def _refine(
 
 
 def _opens_a_direction(original: QuadraticModel, full: Interactions, deletion: Deletion) -> bool:
-    """Whether one of those who forget has come to be worth a direction that is empty in all vectors."""
+    """Whether the loss now falls if one of those who forget gets a direction that is empty in all vectors."""
     refiner = Refiner(LiveState(original, full))
     refiner.apply(deletion.change)
     users = refiner.occupied(Side.USERS, np.unique(deletion.change.users))

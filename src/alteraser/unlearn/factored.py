@@ -26,7 +26,7 @@ def refine_factored(
     out_of_time: OutOfTime,
     watch: Watch,
 ) -> tuple[Model, Refined]:
-    """Passes until about the tolerance is left of what they will have gained, as their last falls let expect."""
+    """Makes passes until about the tolerance is left of what they can gain, judging by what the last ones gained."""
     sweeper = Sweeper(scope.solver, scope.block_rows, scope.executor, scope.solve_shared)
     rows = Rows({side: np.unique(change.rows(side)) for side in Side})
     start = sweeper.loss(original, remain)

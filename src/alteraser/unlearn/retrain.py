@@ -1,4 +1,4 @@
-"""The two ways that need no new idea: train again from nothing, or from the original."""
+"""Forgetting by training again: from random rows, or on from the original."""
 
 from __future__ import annotations
 
