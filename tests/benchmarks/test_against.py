@@ -78,7 +78,10 @@ def test_the_table_shows_medians_and_quartiles_of_the_ratios() -> None:
     figure = against.Figure("request", "ml-1m", seconds, losses, gaps)
     assert figure.ratio == pytest.approx((0.75, 1.0, 1.25))
     row = against.table([figure]).splitlines()[-1]
-    assert row == "| request | ml-1m | 2.00 | 2.00 | 1.000 | 0.750 | 1.250 | 10.0000 | 11.0000 | 1.00e-02 | 2.00e-02 |"
+    assert (
+        row
+        == "| request | ml-1m | 2.00 | 2.00 | 1.000 | 0.750 | 1.250 | 10.0000 | 11.0000 | 1.00e-02 | 2.00e-02 |"
+    )
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_an_objective_out_of_range_is_refused(settings: dict[str, Any]) -> None:
         lambda: AltEraser(budget_seconds=0),
         lambda: AltEraser("some"),
         lambda: AltEraser(AllRows(), solver=ah_newton),
-        lambda: AltEraser("affected", solver=ah_newton),
+        lambda: AltEraser("forgetting", solver=ah_newton),
         lambda: Passes(max_passes=-1),
         lambda: Passes(block_rows=0),
         lambda: Passes(solve_shared=True),

@@ -81,7 +81,7 @@ def forget(
         ScopeName | None,
         typer.Option(
             help="alteraser: which rows may move: those of who and what is forgotten, those they affect, or all.",
-            show_default="all",
+            show_default="affected; all with a solver",
         ),
     ] = None,
     budget_seconds: Annotated[
@@ -211,7 +211,7 @@ def _eraser(
     if solve_h is not None and version.kind != "enmf":
         raise SettingError(f"--solve-h is for enmf; the model is {version.kind}.")
     chosen = named_scope(
-        scope or "all",
+        scope or ("affected" if solver is None and not solve_h else "all"),
         solver=None if solver is None else SOLVERS[solver],
         solve_shared=solve_h,
         tolerance=tolerance,

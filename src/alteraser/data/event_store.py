@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.csr import PairWeights, ranges
 from alteraser.data.interactions import Interactions, Side, Vocabulary
-from alteraser.data.requests import Match, Missing, Requests
+from alteraser.data.requests import Match, Missing, Requests, check_missing
 from alteraser.errors import NothingRemains
 
 
@@ -46,6 +46,7 @@ class EventStore:
 
     def take(self, requested: Requests, missing: Missing = "error") -> Taken:
         """Removes the events that are asked for; an id whose last event goes leaves the vocabulary too."""
+        check_missing(missing)
         users = self._users_concerned(requested)
         places = ranges(self._starts[users], self._counts[users])
         plain = self._matched_plainly(requested, users, places)

@@ -105,8 +105,7 @@ class Requests:
 
     def matched(self, part: Interactions, missing: Missing = "error") -> Match:
         """As `match`, where `part` is but a part of the data, so that it may well be covered whole."""
-        if missing not in ("error", "ignore"):
-            raise SettingError(f"missing is {missing!r}; it must be 'error' or 'ignore'.")
+        check_missing(missing)
         distinct = self.distinct().frame
         mask, n_events, n_null_times = _matched(distinct, part)
         counts = RequestCounts(n_events, int(mask.sum()), len(self) - distinct.height, n_null_times)
@@ -117,6 +116,12 @@ class Requests:
                 f"missing='ignore' (--missing ignore)."
             )
         return Match(mask, counts)
+
+
+def check_missing(missing: Missing) -> None:
+    """Raises unless it is one of the two."""
+    if missing not in ("error", "ignore"):
+        raise SettingError(f"missing is {missing!r}; it must be 'error' or 'ignore'.")
 
 
 def _matched(distinct: pl.DataFrame, full: Interactions) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:

@@ -75,6 +75,16 @@ def decrement_of_all(state: LiveState[Any]) -> tuple[float, float]:
     return total, squared_norm
 
 
+def decrement_of_original(state: LiveState[Any]) -> float:
+    """The decrement of what the original was short of its optimum, in all rows, one by one."""
+    total = 0.0
+    for side, each in state.sides.items():
+        rows = np.arange(len(each))
+        own = state.whole_residual(side, rows) - state.residual(side, rows)
+        total += float(state.decrements(side, rows, own)[0].sum())
+    return total
+
+
 def touched_rows(state: LiveState[Any]) -> Chosen:
     return {side: np.sort(each.residuals.touched) for side, each in state.sides.items()}
 

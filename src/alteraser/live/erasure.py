@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -65,12 +66,13 @@ class Erasure(Generic[Forgetful]):
 
     @property
     def loss_before(self) -> float:
-        """The loss of the original on the remaining data."""
-        return self.losses[0]
+        """The loss of the original on the remaining data; not a number where none was measured, as by a live model."""
+        return self.losses[0] if self.losses else math.nan
 
     @property
     def loss_after(self) -> float:
-        return self.losses[-1]
+        """The loss of the model on the remaining data, likewise."""
+        return self.losses[-1] if self.losses else math.nan
 
     @property
     def remain(self) -> Interactions:

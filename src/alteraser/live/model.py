@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Generic
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic
 
 from alteraser.data.event_store import EventStore
 from alteraser.data.interactions import Interactions
+from alteraser.data.request_parsing import Request
 from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.live.erasure import Cost, Drift, Erasure
@@ -51,20 +53,35 @@ class LiveModel(Generic[QuadraticModel]):
                 f"tolerance is {tolerance}, budget_seconds {budget_seconds}, drift_limit {drift_limit}, training_gap "
                 f"{training_gap}; wanted: one between 0 and 1, two above 0, one from 0 to 1."
             )
+        self._settings = {
+            "tolerance": tolerance,
+            "budget_seconds": budget_seconds,
+            "drift_limit": drift_limit,
+            "training_gap": training_gap,
+        }
         self._events = EventStore(data)
         self._refiner = Refiner(LiveState(model, data, training_gap=training_gap))
         self._scope, self._budget = AffectedRows(tolerance), budget_seconds
         self._limit = drift_limit * model.loss(data)
 
+    @property
+    def settings(self) -> dict[str, float]:
+        """What the model was opened with."""
+        return dict(self._settings)
+
     def __repr__(self) -> str:
         return f"LiveModel({self._events!r}, {self.model!r})"
 
     def forget(
-        self, requested: Requests, *, missing: Missing = "error"
+        self, requested: Requests | Iterable[Request | Mapping[str, Any]], *, missing: Missing = "error"
     ) -> Erasure[LiveModel[QuadraticModel]]:
-        """Forgets what is requested; requests that cannot be met raise and leave all as it was."""
+        """Forgets what is requested; requests that cannot be met raise and leave all as it was.
+
+        Requests may also come as dictionaries, with the keys of a file of requests: [{"user": "u-42"}].
+        """
         began, out_of_time = time.perf_counter(), time_limit(self._budget)
-        taken = self._events.take(requested, missing)
+        requests = requested if isinstance(requested, Requests) else Requests.of(requested)
+        taken = self._events.take(requests, missing)
         refined = Refined([], 0.0, 0, 0, converged=True)
         if len(taken.change):
             emptied = self._refiner.apply(taken.change)

@@ -17,10 +17,17 @@ from numpy.typing import NDArray
 
 from alteraser.data.changes import Change
 from alteraser.data.interactions import Interactions, Side
-from alteraser.live.decrement import TINY, all_rows, decrement_of_all, pending_decrement
+from alteraser.errors import SettingError
+from alteraser.live.decrement import (
+    TINY,
+    all_rows,
+    decrement_of_all,
+    decrement_of_original,
+    pending_decrement,
+)
 from alteraser.live.erasure import Drift
 from alteraser.live.openings import EmptyDirections
-from alteraser.live.scopes import AffectedRows, ForgettingRows, Passes, Scope
+from alteraser.live.scopes import AffectedRows, AllRows, ForgettingRows, Passes, Scope
 from alteraser.live.side import LossChange
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.steps import Steps
@@ -32,6 +39,9 @@ Watch = Callable[[int, float], None]
 # How many times the rows' own decrements a step of theirs together is believed to gain at most. Set by hand: more was
 # seen only where a step followed something else than the request.
 MOST_COUPLED = 20.0
+# The part that the prior residual may have in a change of the loss before it is asked whether a step follows it. Set by
+# hand; at an optimum it has none.
+PRIOR_PART = 0.1
 # A step that gains less than this share of what was left is poor; the next one moves all touched rows. Set by hand.
 POOR_STEP = 0.25
 # The estimate of what is left is right on average. For single requests on ml-100k and amazon-14core the truth was up to
@@ -110,13 +120,21 @@ class Refiner(Generic[QuadraticModel]):
         """
         rows = {side: self.occupied(side, np.unique(change.rows(side))) for side in self.state.sides}
         goal = Goal(scope.tolerance, emptied)
-        strategy: Strategy = JointSteps(self, rows[Side.USERS], scope)
-        if isinstance(scope, ForgettingRows | Passes):
-            strategy = AlternatingPasses(self, rows, scope, remain)
-        refined = self._loop(strategy, goal, scope.max_steps, out_of_time, watch)
-        self.directions.clear_notes()
-        self.state.defer()
-        return refined
+        strategy: Strategy
+        match scope:
+            case ForgettingRows() | Passes():
+                strategy = AlternatingPasses(self, rows, scope, remain)
+            case AffectedRows() | AllRows():
+                strategy = JointSteps(self, rows[Side.USERS], scope)
+            case _:
+                raise SettingError(
+                    f"A scope {type(scope).__name__} came; ForgettingRows, AffectedRows, AllRows or Passes is wanted."
+                )
+        try:
+            return self._loop(strategy, goal, scope.max_steps, out_of_time, watch)
+        finally:  # also where it is broken off: what is pending must not be taken for the next request's
+            self.directions.clear_notes()
+            self.state.defer()
 
     def refine_all(self, *, tolerance: float, out_of_time: OutOfTime = never) -> Refined:
         """Refines what earlier requests have left in all rows, until no more than `tolerance` of it is left."""
@@ -124,9 +142,10 @@ class Refiner(Generic[QuadraticModel]):
         nobody = np.empty(0, np.int64)
         strategy = JointSteps(self, nobody, AffectedRows(tolerance), admitted=1.0)
         limit = strategy.scope.max_steps
-        refined = self._loop(strategy, Goal(tolerance), limit, out_of_time, None, forgetting=False)
-        self.state.defer()
-        return refined
+        try:
+            return self._loop(strategy, Goal(tolerance), limit, out_of_time, None, forgetting=False)
+        finally:
+            self.state.defer()
 
     def make_all_pending(self) -> None:
         """Turns what earlier requests have left into pending residuals."""
@@ -152,6 +171,19 @@ class Refiner(Generic[QuadraticModel]):
         self.steps, self.directions = Steps(self.state), EmptyDirections(self.state)
         fall = before.loss(remain) - after.loss(remain)
         return LossChange(-fall, -fall)
+
+    def _continues_training(self, change: LossChange, left: float) -> bool:
+        """Whether a step followed something else than the request: to go on would be training.
+
+        It gained far more than was estimated to be left, or met a direction in which the loss is not convex; the prior
+        residual had its part in that; and it is not what earlier requests have left, but what the original was short of
+        its optimum. Only then all rows are looked at.
+        """
+        gained = -change.pending
+        beyond = gained > UNSURE * left or change.indefinite
+        if not beyond or change.of_prior <= PRIOR_PART * gained:
+            return False
+        return decrement_of_original(self.state) > PRIOR_PART * gained
 
     def occupied(self, side: Side, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of some rows that have entries."""
@@ -181,7 +213,7 @@ class Refiner(Generic[QuadraticModel]):
             # At least one step is made, if any is allowed: where the forgetting users belong depends on their items.
             met = left <= allowed and done.steps > 0
             stuck = done.steps > 0 and not done.changes[-1].pending < 0
-            stuck |= forgetting and done.steps > 0 and done.changes[-1].continues_training
+            stuck |= forgetting and done.steps > 0 and self._continues_training(done.changes[-1], left_before)
             if met or stuck or done.steps >= max_steps or out_of_time():
                 self._deferred_gap += left
                 self._deferred_squared_norm += found.squared_norm

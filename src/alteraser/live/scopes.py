@@ -152,7 +152,7 @@ def named_scope(
     in_passes = name == "forgetting" or solver is not None or bool(solve_shared)
     settings = {
         "solver": solver,
-        "solve_shared": solve_shared,
+        "solve_shared": solve_shared or None,  # no is what every scope does anyway
         "tolerance": tolerance,
         "max_passes" if in_passes else "max_steps": max_passes,
     }
@@ -161,8 +161,6 @@ def named_scope(
     if name == "all" and in_passes:
         kind = Passes
         given |= {"acceleration": None} if solve_shared else {}
-    elif name == "all":
-        given.pop("solve_shared", None)
     unknown = given.keys() - {field.name for field in fields(kind)}  # type: ignore[arg-type]
     if unknown:
         raise SettingError(

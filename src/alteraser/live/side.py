@@ -41,12 +41,9 @@ class LossChange:
     indefinite: bool = False
 
     @property
-    def continues_training(self) -> bool:
-        """Whether the loss is not convex here, and the prior residual changed it more than the pending one did.
-
-        The original was then not at a minimum: to go on would be training, not forgetting. Only joint steps tell.
-        """
-        return self.indefinite and abs(self.whole - self.pending) > abs(self.pending)
+    def of_prior(self) -> float:
+        """The part of the change that the prior residual brought, without regard to its sign."""
+        return abs(self.whole - self.pending)
 
     def __add__(self, other: LossChange) -> LossChange:
         return LossChange(

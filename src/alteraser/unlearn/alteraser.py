@@ -36,12 +36,12 @@ class AltEraser:
     for the paper's algorithm, scope=Passes(solver). No step begins after `budget_seconds`.
     """
 
-    scope: Scope | str = "all"
+    scope: Scope | str = "affected"
     solver: InitVar[Solver | None] = None
     budget_seconds: float = math.inf
 
     def __post_init__(self, solver: Solver | None) -> None:
-        if solver is not None and self.scope != "all":
+        if solver is not None and self.scope != "affected":
             raise SettingError(
                 "Both scope and solver came; one of them is wanted. A solver belongs to passes: scope=Passes(solver=…) "
                 "or scope=ForgettingRows(solver=…)."
@@ -49,7 +49,8 @@ class AltEraser:
         if not self.budget_seconds > 0:
             raise SettingError(f"budget_seconds is {self.budget_seconds}; a number above 0 is wanted.")
         if isinstance(self.scope, str):
-            object.__setattr__(self, "scope", named_scope(self.scope, solver=solver))
+            name = self.scope if solver is None else "all"
+            object.__setattr__(self, "scope", named_scope(name, solver=solver))
 
     @property
     def rows_to_move(self) -> Scope:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from alteraser.data.requests import Requests
 from alteraser.errors import RequestError
 from alteraser.live.erasure import Erasure
+from alteraser.live.model import LiveModel
 
 SHORTEST_KEY = 16  # bytes: 128 bits cannot be tried out
 
@@ -113,12 +114,21 @@ def _text(value: object) -> str | None:
 
 
 def plain_settings(settings: object) -> dict[str, Any]:
-    """The fields of a dataclass as plain JSON values; a random generator, which has no short name, is left out."""
-    if not dataclasses.is_dataclass(settings):
+    """The fields of a dataclass, or the `settings` of a live model, as plain JSON values.
+
+    A random generator, which has no short name, is left out, and so is an executor: it says where work was done, not
+    what, and may know addresses and passwords.
+    """
+    if isinstance(settings, LiveModel):
+        fields = dict(settings.settings)
+    elif dataclasses.is_dataclass(settings):
+        fields = {each.name: getattr(settings, each.name) for each in dataclasses.fields(settings)}
+    else:
         return {}
-    fields = {each.name: getattr(settings, each.name) for each in dataclasses.fields(settings)}
     return {
-        name: _plain(value) for name, value in fields.items() if not isinstance(value, np.random.Generator)
+        name: _plain(value)
+        for name, value in fields.items()
+        if name != "executor" and not isinstance(value, np.random.Generator)
     }
 
 

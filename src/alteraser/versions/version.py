@@ -22,6 +22,7 @@ from alteraser.data.writing import atomic_folder, make_table_ready, staged_frame
 from alteraser.data.writing import make_ready as make_path_ready
 from alteraser.errors import LeftBehind, MismatchError, ModelFileError, SettingError
 from alteraser.live.erasure import Erasure
+from alteraser.live.model import LiveModel
 from alteraser.measure.recommender import IdRecommender
 from alteraser.models.base import Factored, Storable
 from alteraser.models.checkpoint import (
@@ -174,11 +175,13 @@ class Version:
         erasure: Erasure[Any],
         requests: Requests,
         *,
-        unlearner: Unlearner,
+        unlearner: Unlearner | LiveModel[Any],
         key: bytes | None = None,
         date: datetime | None = None,
     ) -> Version:
         """The version that an erasure, made of this one's model for `requests`, leads to.
+
+        It may be that of a live model, if no other request came to it since.
 
         Whoever has the `key` can show later which requests were honoured (`honours`); without one a key is made up and
         thrown away, and nobody can. `date` is now unless given. Where no request was honoured no batch is added. How
@@ -186,7 +189,8 @@ class Version:
         """
         if key is not None:
             check_key(key)
-        following = Version.of(erasure.model, erasure.remain, read_options=self.read_options)
+        model = erasure.model.model if isinstance(erasure.model, LiveModel) else erasure.model
+        following = Version.of(model, erasure.remain, read_options=self.read_options)
         if not erasure.requests.n_honoured:
             return replace(following, history=self.history, training=self.training)
         batch = Batch.of(
@@ -249,7 +253,7 @@ class Version:
             # Written by Python, a full disk is an OSError, and all files may be read by the same people.
             for name, content in files.items():
                 (folder / name).write_bytes(content)
-        self.__dict__.setdefault("digest", digest_of(files))
+        self.__dict__["digest"] = digest_of(files)  # that of the folder, also where another format was read
 
     @property
     def _checkpoint(self) -> Checkpoint:
