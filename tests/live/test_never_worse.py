@@ -94,7 +94,11 @@ def test_no_request_of_a_live_model_raises_the_loss(
     model, rounding = case
     live = LiveModel(model, full, drift_limit=1e-5)
     kinds = [KINDS["account"](full), KINDS["item"](full), KINDS["pair"](full)]
-    requests = [*kinds, *([half_of(full, user)] for user in range(15, 62)), [{"item": "i8"}, {"user": "u60"}]]
+    requests = [
+        *kinds,
+        *([half_of(full, user)] for user in range(15, 62, 2)),
+        [{"item": "i8"}, {"user": "u60"}],
+    ]
     cleaned = 0
     for request in requests:
         cleaned += live.forget(Requests.of(request), missing="ignore").cleaned_up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,12 @@ def records_of(data: Interactions) -> Iterator[Callable[[str], questions.Records
 
     @cache
     def made(study: str) -> questions.Records:
-        of = data
+        of, settings = data, SMALL
         with pytest.MonkeyPatch.context() as patch:
             if study == "solvers":
                 patch.setattr(run, "N_FORGETTING", 6)
-                of = questions.slice_of(data, 30, np.random.default_rng(0))
-            return questions.STUDIES[study](CASE, of, SMALL, lambda _: None)
+                of, settings = questions.slice_of(data, 30, np.random.default_rng(0)), replace(SMALL, dim=2)
+            return questions.STUDIES[study](CASE, of, settings, lambda _: None)
 
     with pytest.MonkeyPatch.context() as patch:
         for name, values in FEW_VALUES.items():
