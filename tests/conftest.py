@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# Matrices here are tiny, too; a BLAS reads this when it is loaded, in processes that tests start as well.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numba
 import numpy as np

@@ -21,7 +21,7 @@ from evidence.store import Store
 
 CELL = Cell("generated", "MF", "scaled", "float32", OPTIMUM, "account", "affected")
 FINE = Record(CELL, [100.0], [99.0], [True], [0.1], 5.0, 0.1, gap_opened=1.0, gap_left=0.001)
-TINY = Grid((Setting("generated", "ENMF", "plain", "float64"),), originals=("1 pass",), n_generated=20_000)
+TINY = Grid((Setting("generated", "ENMF", "plain", "float64"),), originals=("1 pass",), n_generated=4_000)
 
 
 def test_a_rise_is_relative_and_beyond_rounding_by_precision() -> None:

@@ -30,7 +30,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(9)
 
 
-SHORT = AdamW(learning_rate=0.02, max_epochs=40, batch_users=6)
+SHORT = AdamW(learning_rate=0.02, max_epochs=10, batch_users=6)
 ERASERS: dict[str, Callable[[], Unlearner]] = {
     "alteraser-all": AltEraser,
     "alteraser-forgetting": lambda: AltEraser(ForgettingRows()),
@@ -43,8 +43,8 @@ ERASERS: dict[str, Callable[[], Unlearner]] = {
     "alteraser-damped": lambda: AltEraser(
         Passes(Newton(Cholesky(), Backtracking(), LevenbergMarquardt()), max_passes=3)
     ),
-    "alteraser-adamw": lambda: AltEraser(Passes(Descent(max_steps=60), max_passes=2)),
-    "alteraser-adahessian": lambda: AltEraser(Passes(replace(adahessian, max_steps=60), max_passes=2)),
+    "alteraser-adamw": lambda: AltEraser(Passes(Descent(max_steps=20), max_passes=2)),
+    "alteraser-adahessian": lambda: AltEraser(Passes(replace(adahessian, max_steps=20), max_passes=2)),
     "alteraser-shared": lambda: AltEraser(Passes(acceleration=None, solve_shared=True)),
 }
 UNLEARNERS: dict[str, Callable[[], Unlearner]] = {

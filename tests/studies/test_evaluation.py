@@ -7,16 +7,18 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Interactions
-from alteraser.data.synthetic import synthetic
+from alteraser.data.requests import Requests
 from alteraser.errors import DataError, OutputExists, SettingError
 from evidence.store import Store
 from studies import evaluation as module
+from studies import run as run_module
 from studies.commands import main
 from studies.evaluation import Evaluation, add_run, evaluate, find_run, sizes
 from studies.goals import goals_table
@@ -33,7 +35,7 @@ from studies.methods import (
     WARM_START,
 )
 from studies.page import write_page
-from studies.run import Case, run_case
+from studies.run import Case, run_case, timed
 from studies.settings import Settings, chosen_settings, paper_datasets
 from studies.tables import paper, tables
 from studies.tune import tune
@@ -43,11 +45,6 @@ FEW = (ORIGINAL, RETRAIN, RETRAIN_STAR, HF_NEWTON, AH_NEWTON, SAME_LOSS_PASSES, 
 needs_data = pytest.mark.skipif(
     "ALTERASER_DATA" not in os.environ, reason="ALTERASER_DATA names no data folder"
 )
-
-
-@pytest.fixture(scope="module")
-def data() -> Interactions:
-    return synthetic(np.random.default_rng(0), n_users=120, n_items=60, mean_interactions=12).data
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +84,19 @@ def test_agreement_is_with_retrain_and_speed_is_against_it(records: list[dict[st
                 if r["method"] == RETRAIN and (r["run"], r["regime"]) == (record["run"], record["regime"])
             )
             assert record["speed_up"] == pytest.approx(retrain["seconds"] / record["seconds"])
+
+
+@pytest.mark.parametrize(
+    ("clock", "wanted"), [([0.3, 0.1, 0.5, 0.2, 0.4], 0.3), ([1.9, 2.5, 2.4, 2.2, 2.3], 2.3), ([2.1], 2.1)]
+)
+def test_what_is_short_is_timed_several_times_and_the_median_counts(
+    clock: list[float], wanted: float, data: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "REPEATS", 5)
+    outcomes = [Mock(cost=Mock(seconds=seconds)) for seconds in clock]
+    build = Mock(return_value=Mock(forget=Mock(side_effect=outcomes)))
+    assert timed(build, None, data, Requests.of([])) == (outcomes[0], wanted)
+    assert build.call_count == len(clock)
 
 
 def test_retraining_to_the_same_loss_ends_there(records: list[dict[str, Any]]) -> None:

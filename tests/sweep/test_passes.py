@@ -38,7 +38,7 @@ every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=list(SOLV
 def test_no_half_pass_raises_the_loss(
     solver: Solver, enmf: bool, dtype: torch.dtype, random_data: Any, small_model: Any
 ) -> None:
-    data = random_data(30, 20, confidences=True, density=0.2)
+    data = random_data(16, 12, confidences=True, density=0.2)
     objective = Objective(w0=0.3, l2=0.1, item_popularity=0.5, mean_item_count=4.0)
     model = small_model(data, enmf=enmf, dtype=dtype, objective=objective)
     sweeper, rows = Sweeper(solver, block_rows=16), Rows.occupied(data)

@@ -27,7 +27,7 @@ from alteraser.unlearn.alteraser import AltEraser
 
 # Strong enough a penalty that the minimum is the same from everywhere nearby, and reached in few passes.
 OBJECTIVE = Objective(w0=0.3, l2=0.1, l2_scaling=0.5)
-TO_THE_END = AltEraser(AllRows(tolerance=0.0, max_steps=3000))
+TO_THE_END = AltEraser(AllRows(tolerance=0.0, max_steps=100))
 
 
 @pytest.fixture(scope="module")
