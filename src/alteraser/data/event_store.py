@@ -26,7 +26,10 @@ class Taken:
 
 
 class EventStore:
-    """The events of `Interactions`, sorted by user; rows never renumber, and what is taken leaves no trace here."""
+    """The events of `Interactions`, sorted by user; rows never renumber.
+
+    What is taken is gone from its columns. How much room it took can be seen until the store is made anew.
+    """
 
     def __init__(self, data: Interactions) -> None:
         events = data.events.sort("user", maintain_order=True)

@@ -27,9 +27,8 @@ class Preconditioner:
     basis: Floats  # the eigenvectors of Ĝ, as columns
     spectrum: Floats  # its eigenvalues, [d]
     trace: Any  # their sum
-    weighted: (
-        bool  # false where Ĝ is zero, as missing entries weigh nothing, and another matrix stands for it
-    )
+    # false where Ĝ is zero, as missing entries weigh nothing, and another matrix stands for it
+    weighted: bool
 
     @classmethod
     def of(cls, other: SideFactors) -> Preconditioner:

@@ -38,9 +38,8 @@ class Done:
     steps: int = 0
     rows_visited: int = 0
     n_passes: int = 0
-    falls_of_passes: list[float] = field(
-        default_factory=list
-    )  # of the passes that came last, one after another
+    # How much the passes that came last, one after another, have gained.
+    falls_of_passes: list[float] = field(default_factory=list)
 
     def begin(self, change: LossChange, n_rows: int) -> None:
         """Books the move of the request's own rows, which comes before the first step."""
@@ -145,9 +144,8 @@ class AlternatingPasses:
 
     def first(self, done: Done) -> None:
         change = self._solve(Side.USERS, self._rows)
-        if (
-            not self._scope.solve_shared
-        ):  # which would share out among the others what h has in an empty dimension
+        # The step for shared parameters would give to the others what h has in an empty dimension.
+        if not self._scope.solve_shared:
             change += self._refiner.directions.open_for(self._rows[Side.USERS])
         change += self._solve(Side.ITEMS, self._rows) + self._shared()
         done.begin(change, sum(map(len, self._rows.values())))

@@ -92,9 +92,8 @@ def conjugate_gradients(
         curvature = algebra.dot(s, curved) + of_damping
         curved_enough = curvature > of_damping / 2
         indefinite = indefinite or algebra.any(active & (curvature <= of_damping / 2))
-        whole = (
-            1.0 * active if n_products == 0 else 0.0
-        )  # nothing found yet: the preconditioned residual itself
+        # A system that has found nothing yet takes the preconditioned residual itself.
+        whole = 1.0 * active if n_products == 0 else 0.0
         length = algebra.divide(norm, curvature, where=active & curved_enough, otherwise=whole)
         n_products += 1
         algebra.add(x, length, s)
