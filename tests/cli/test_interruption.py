@@ -60,7 +60,7 @@ def test_an_interruption_exits_with_130(
         wait_until_at_work(process)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert out == ""
     assert err == "Interrupted; nothing was left half-written.\n"
     assert list(tmp_path.iterdir()) == []
