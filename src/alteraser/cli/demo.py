@@ -80,5 +80,6 @@ def _human(to: Console, told: Demo, out: Path) -> None:
     to.print(f"Report with plots: {out / REPORT}\n")
     to.print("The same by hand, with the files written there:")
     to.print(
-        f"  alteraser forget {out / 'original'} {out / 'full.parquet'} --requests {out / 'requests.csv'} --out model2"
+        f"  alteraser forget {out / 'original'} {out / 'full.parquet'} --requests {out / 'requests.csv'} "
+        f"--scope all --out model2"
     )
