@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from alteraser.errors import SettingError
@@ -129,7 +129,11 @@ def check_blocks(block_rows: int) -> None:
         raise SettingError(f"block_rows is {block_rows}; a whole number from 1 up is wanted.")
 
 
-SCOPES: dict[str, Scope] = {"forgetting": ForgettingRows(), "affected": AffectedRows(), "all": AllRows()}
+SCOPES: dict[str, ForgettingRows | AffectedRows | AllRows | Passes] = {
+    "forgetting": ForgettingRows(),
+    "affected": AffectedRows(),
+    "all": AllRows(),
+}
 """The scopes with their default settings, by the names that the command knows them by."""
 
 
@@ -157,14 +161,13 @@ def named_scope(
         "max_passes" if in_passes else "max_steps": max_passes,
     }
     given: dict[str, Any] = {setting: value for setting, value in settings.items() if value is not None}
-    kind: type[Scope] = type(SCOPES[name])
+    scope = SCOPES[name]
     if name == "all" and in_passes:
-        kind = Passes
-        given |= {"acceleration": None} if solve_shared else {}
-    unknown = given.keys() - {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    if unknown:
+        scope = Passes(acceleration=None) if solve_shared else Passes()
+    known = [field.name for field in fields(scope)]
+    if unknown := given.keys() - set(known):
         raise SettingError(
-            f"{', '.join(sorted(unknown))} came with scope {name!r}, which has "
-            f"{', '.join(field.name for field in fields(kind))}. Leave it out, or take another scope."  # type: ignore[arg-type]
+            f"{', '.join(sorted(unknown))} came with scope {name!r}, which has {', '.join(known)}. Leave it out, or "
+            f"take another scope."
         )
-    return kind(**given)
+    return replace(scope, **given)

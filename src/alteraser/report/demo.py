@@ -57,7 +57,11 @@ class Demo:
     def page(self) -> str:
         """The report as one page of HTML."""
         curve = plots.curves(
-            "Loss above the lowest reached", self._gaps(), x="passes over the data", y="loss gap", log=True
+            "Loss above the lowest reached",
+            self._gaps(),
+            x="steps of all rows, or passes",
+            y="loss gap",
+            log=True,
         )
         lead = (
             f"{len(self.story.topic_of_user)} users asked to have {len(self.story.requests)} interactions forgotten "
