@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
-from alteraser import ALS, AffectedRows, AllRows, Interactions, JointNewton, Objective, Passes, fit
+from alteraser import ALS, AffectedRows, AllRows, JointNewton, Objective, Passes, fit
 from alteraser.data.changes import Change
 from alteraser.data.interactions import Side
 from alteraser.live.newton_system import NewtonSystem
@@ -18,26 +17,9 @@ from alteraser.live.refine import Refined, Refiner
 from alteraser.live.scopes import Scope
 from alteraser.live.state import LiveState
 from alteraser.live.steps import Steps
+from tests.live.cases import PLAIN, both_precisions, deletion, every_kind, every_objective
 
-PLAIN = Objective(w0=0.3, l2=0.2, l2_scaling=0.5)
-WEIGHED = Objective(
-    w0=0.7,
-    l2=0.2,
-    l2_scaling=1.0,
-    user_activity=0.4,
-    item_popularity=1.3,
-    mean_user_count=3.0,
-    mean_item_count=4.0,
-)
 EXACT = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(switch_below=1e-3))
-both_precisions = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
-every_kind = pytest.mark.parametrize("enmf", [False, True], ids=["mf", "enmf"])
-every_objective = pytest.mark.parametrize("objective", [PLAIN, WEIGHED], ids=["plain", "weighed"])
-
-
-def deletion(data: Interactions, mask: NDArray[np.bool_]) -> Change:
-    """The change when the pairs of some events go."""
-    return Change.of_deletion(data, data.only(mask), data.without(mask))
 
 
 def forget(refiner: Refiner[Any], change: Change, scope: Scope) -> Refined:
