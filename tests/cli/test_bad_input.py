@@ -37,6 +37,19 @@ def case(name: str, command: str, *said: str, **files: str | bytes | None) -> An
 
 
 CASES = [
+    case(
+        "a settings file with an unknown key",
+        "train plain.csv --settings own.toml --out out",
+        "'weight' in own.toml: unknown",
+        "known are model, trainer, dim",
+        own_toml="w0 = 0.1\nweight = 3\n",
+    ),
+    case(
+        "a settings file with a trainer nobody knows",
+        "train plain.csv --settings own.toml --out out",
+        "'sgd' is not one of 'als', 'adamw'",
+        own_toml="trainer = 'sgd'\n",
+    ),
     case("evaluate without data", "evaluate model --test plain.csv", "DATA is wanted"),
     case("evaluate by nothing", "evaluate model data.csv", "--test", "--holdout"),
     case("evaluate by what was trained on", EVALUATE, "in the training data too", "--holdout"),
