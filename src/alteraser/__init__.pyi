@@ -45,8 +45,12 @@ from .live.scopes import Passes as Passes
 from .measure.agreement import rbo as rbo
 from .measure.agreement import rbo_extrapolated as rbo_extrapolated
 from .measure.agreement import re_predict as re_predict
+from .measure.baselines import ItemKNN as ItemKNN
+from .measure.baselines import MostPopular as MostPopular
 from .measure.compare import Report as Report
 from .measure.compare import compare as compare
+from .measure.evaluation import Evaluation as Evaluation
+from .measure.evaluation import evaluate as evaluate
 from .measure.ranking import top_k as top_k
 from .measure.recommender import IdRecommender as IdRecommender
 from .models.base import BatchTrainable as BatchTrainable
@@ -92,6 +96,8 @@ from .unlearn.retrain import Retrain as Retrain
 from .unlearn.retrain import WarmStart as WarmStart
 from .versions.compaction import compact as compact
 from .versions.comparison import compare_versions as compare_versions
+from .versions.evaluation import evaluate_holdout as evaluate_holdout
+from .versions.evaluation import evaluate_version as evaluate_version
 from .versions.history import Batch as Batch
 from .versions.history import Honoured as Honoured
 from .versions.history import read_key as read_key

@@ -36,11 +36,31 @@ def _known_kind(kind: str) -> str:
     return kind
 
 
+def _settings_as_defaults(context: typer.Context, path: Path | None) -> Path | None:
+    """Have the options that are not given default to what the file says."""
+    from alteraser.tuning.settings_file import read_settings
+
+    if path is not None and not context.resilient_parsing:
+        context.default_map = read_settings(path)
+    return path
+
+
 @reads_data
 def train(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The folder to write.", show_default=False)],
     options: DataOptions,
+    settings_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--settings",
+            metavar="FILE",
+            help="Settings that `alteraser tune` wrote; options that are given win.",
+            callback=_settings_as_defaults,
+            is_eager=True,
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[
         str,
         typer.Option(
@@ -91,6 +111,7 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a model on the interactions and write it to a folder."""
+    del settings_file  # it has set the defaults of the options
     import torch
 
     from alteraser.models.objective import Objective
