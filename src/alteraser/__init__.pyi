@@ -90,6 +90,9 @@ from .train.als import ALS as ALS
 from .train.base import Trainer as Trainer
 from .train.base import Training as Training
 from .train.fit import fit as fit
+from .tuning.choose import Choice as Choice
+from .tuning.choose import choose_objective as choose_objective
+from .tuning.concerns import concerns as concerns
 from .unlearn.alteraser import AltEraser as AltEraser
 from .unlearn.base import Unlearner as Unlearner
 from .unlearn.retrain import Retrain as Retrain
