@@ -13,6 +13,7 @@ from alteraser.cli.output import note, print_table, show, status
 from alteraser.cli.running import PLAIN, run
 
 RESULTS, PAGE = Path("docs/results"), Path("docs/results.md")
+DEFAULTS = RESULTS / "defaults"
 
 app = typer.Typer(
     help="Run the paper's evaluation and ours on real data, and make the page of results.",
@@ -148,6 +149,51 @@ def tune(
     with status("Preparing") as say:
         result: dict[str, Any] = search(dataset, regime, data, out, seed=seed, announce=say)
     show(result, as_json=json, human=lambda to: print_table(to, tuning_table(result)))
+
+
+@app.command(
+    epilog=example(
+        "python -m studies defaults --case ml-100k --seeds 1",
+        "python -m studies defaults --what grid,default,rule,popular",
+    )
+)
+def defaults(
+    case: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A data set, or a part of one; repeat.", show_default="all"),
+    ] = None,
+    what: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="Of grid, default, rule, popular, implicit, implicit-grid, tune, separated by commas. Defaults need the "
+            "grids of the other data sets.",
+        ),
+    ] = "grid,default,rule,popular,implicit",
+    seeds: Annotated[int, typer.Option(min=1, help="How many splits.")] = 3,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder of results; what is there is not measured again.")
+    ] = DEFAULTS,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Measure how good the default settings are, beside the best of a grid and beside implicit's.
+
+    On nine data sets, parts of them and generated ones, with a rule that has seen none of the same origin.
+    """
+    from evidence.store import Store
+    from studies.default_cases import data_folder, default_cases, named_case
+    from studies.defaults import measure, named_measurements
+
+    cases = [named_case(name) for name in case] if case else list(default_cases())
+    wanted, store, folder = named_measurements(what), Store(out), data_folder(data_dir)
+    records: dict[str, Any] = {}
+    with status("Preparing") as say:
+        for each in cases:
+            records[each.name] = measure(
+                each, store, seeds=range(seeds), what=wanted, folder=folder, announce=say
+            )
+    show({"cases": records}, as_json=json, human=lambda to: to.print(f"Results are in {out}"))
 
 
 @app.command(epilog=example("python -m studies page --results results --out results.md"))

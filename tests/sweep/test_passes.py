@@ -76,7 +76,9 @@ def test_a_pass_over_some_rows_solves_users_then_items_and_touches_no_other(
 
 
 @every_solver
-@pytest.mark.parametrize("objective", [Objective(w0=0.3, l2=0.01), Objective(w0=0.0, l2=0.1)], ids=["w0", "no w0"])
+@pytest.mark.parametrize(
+    "objective", [Objective(w0=0.3, l2=0.01), Objective(w0=0.0, l2=0.1)], ids=["w0", "no w0"]
+)
 def test_a_visited_row_without_interactions_becomes_zero_to_the_last_bit(
     solver: Solver, objective: Objective, random_data: Any, small_model: Any
 ) -> None:

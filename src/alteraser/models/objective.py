@@ -15,8 +15,25 @@ from numpy.typing import NDArray
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 
-# l2 as a share of the noise edge; from `python -m studies defaults`.
-USUAL_TIGHTNESS = 0.3
+
+@dataclass(frozen=True)
+class Rule:
+    """How w0 and l2 follow from the data where nobody gives them; the values come from `python -m studies defaults`.
+
+    w0 is `w0_factor` times the square root of the share of pairs that are positives, times their mean weight. l2 is
+    `tightness` times the noise edge of the objective with that w0.
+    """
+
+    w0_factor: float = 1.0
+    tightness: float = 0.3
+
+    def w0(self, data: Interactions) -> float:
+        by_user, by_item = data.by(Side.USERS), data.by(Side.ITEMS)
+        density = by_user.n_entries / (len(by_user.occupied) * len(by_item.occupied))
+        return self.w0_factor * math.sqrt(density) * float(by_user.weights.mean(dtype=np.float64))
+
+
+RULE = Rule()
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,16 +83,21 @@ class Objective:
 
     @classmethod
     def for_data(
-        cls, data: Interactions, *, w0: float | None = None, l2: float | None = None, **settings: float
+        cls,
+        data: Interactions,
+        *,
+        w0: float | None = None,
+        l2: float | None = None,
+        rule: Rule = RULE,
+        **settings: float,
     ) -> Self:
-        """Settings that follow from `data` where they are not given: a rule, not a search.
+        """Settings that follow from `data` by a rule where they are not given.
 
-        w0 is the square root of the share of pairs that are positives, times their mean weight. l2 is `USUAL_TIGHTNESS`
-        times the noise edge. `choose_objective` looks for better ones on a slice of the data.
+        `choose_objective` looks for better ones on a slice of the data.
         """
-        w0 = two_digits(usual_w0(data)) if w0 is None else w0
+        w0 = two_digits(rule.w0(data)) if w0 is None else w0
         probe = cls(w0=w0, l2=1.0, **settings).scaled_to(data)
-        return replace(probe, l2=two_digits(USUAL_TIGHTNESS * probe.noise_edge(data)) if l2 is None else l2)
+        return replace(probe, l2=two_digits(rule.tightness * probe.noise_edge(data)) if l2 is None else l2)
 
     def noise_edge(self, data: Interactions) -> float:
         """The l2 up to which a model would learn from chance alone, whatever this objective's own l2 is.
@@ -142,13 +164,6 @@ class Objective:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def usual_w0(data: Interactions) -> float:
-    """The square root of the share of pairs that are positives, times their mean weight."""
-    by_user, by_item = data.by(Side.USERS), data.by(Side.ITEMS)
-    density = by_user.n_entries / (len(by_user.occupied) * len(by_item.occupied))
-    return math.sqrt(density) * float(by_user.weights.mean(dtype=np.float64))
 
 
 def two_digits(number: float) -> float:

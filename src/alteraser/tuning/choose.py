@@ -17,15 +17,16 @@ from alteraser.data.interactions import Interactions
 from alteraser.errors import DataError
 from alteraser.measure.baselines import MostPopular
 from alteraser.models.mf import MF
-from alteraser.models.objective import Objective, two_digits
+from alteraser.models.objective import RULE, Objective, Rule, two_digits
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.sweep import Progress, Rows, Sweeper
 from alteraser.tuning.validation import ValidationSlice
 
-# l2 as a share of the noise edge, from loose to tight, and the factor w0 is moved by: see `python -m studies defaults`.
-TIGHTNESS = (0.1, 0.2, 0.4, 0.8)
-W0_STEP = 3.0
+# What the rule's l2 is multiplied by, from loose to tight, and then in smaller steps; what its w0 is moved by. Together
+# they span what was best on the data sets of `python -m studies defaults`.
+TIGHTER = (1 / 3, 2 / 3, 4 / 3, 8 / 3)
 FINER = 2**0.5
+W0_STEP, W0_STEPS = 3.0, 3
 # A trial: the dimensions as a share of the model's, and the passes. All trials together cost less than a training.
 DIM_SHARE, PASSES = 0.5, 6
 MAX_TRIALS = 8
@@ -63,6 +64,7 @@ def choose_objective(
     rng: np.random.Generator,
     w0: float | None = None,
     l2: float | None = None,
+    rule: Rule = RULE,
     progress: Progress | None = None,
     **settings: float,
 ) -> Choice:
@@ -71,13 +73,13 @@ def choose_objective(
     It costs less than training a model with `dim` dimensions. If both are given, they are tried alone. `settings` are
     the other fields of `Objective`.
     """
-    usual = Objective.for_data(data, w0=w0, l2=l2, **settings)
+    usual = Objective.for_data(data, w0=w0, l2=l2, rule=rule, **settings)
     try:
         part = ValidationSlice.of(data, rng=rng)
     except DataError:
         return Choice(usual)  # no user has enough to hold any out
     seed = int(rng.integers(2**63))
-    look = _Look(part, max(1, round(DIM_SHARE * dim)), seed, settings, progress)
+    look = _Look(part, max(1, round(DIM_SHARE * dim)), seed, rule, settings, progress)
     best = look.best_around(usual.w0, w0=w0, l2=l2)
     chosen = Objective(w0=best.w0, l2=best.l2, **settings).scaled_to(data)
     return Choice(chosen, tuple(look.trials), part.ndcg(MostPopular.of(part.learn)))
@@ -90,6 +92,7 @@ class _Look:
     part: ValidationSlice
     dim: int
     seed: int
+    rule: Rule
     settings: dict[str, float]
     progress: Progress | None
 
@@ -101,7 +104,7 @@ class _Look:
         if l2 is not None:
             start = self._try(usual_w0, l2)
             return start if w0 is not None else self._best_w0(start, lambda _: l2)
-        best = max((self._tight(usual_w0, share) for share in TIGHTNESS), key=_ndcg)
+        best = max((self._tight(usual_w0, self.rule.tightness * factor) for factor in TIGHTER), key=_ndcg)
         share = best.l2 / self._edge(usual_w0)
         if w0 is None:
             best = self._best_w0(best, lambda w0: two_digits(share * self._edge(w0)))
@@ -112,7 +115,10 @@ class _Look:
         """The best of the start and what comes of going on downwards or, if that is worse, upwards."""
         best = start
         for factor in (1 / W0_STEP, W0_STEP):
-            while (tried := self._moved(best.w0 * factor, l2_of)).ndcg > best.ndcg:
+            for _ in range(W0_STEPS):
+                tried = self._moved(best.w0 * factor, l2_of)
+                if tried.ndcg <= best.ndcg:
+                    break
                 best = tried
             if best is not start:
                 break

@@ -6,7 +6,7 @@ import numpy as np
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.models.base import Factored
-from alteraser.models.objective import USUAL_TIGHTNESS, two_digits
+from alteraser.models.objective import RULE, two_digits
 from alteraser.tuning.choose import Choice
 
 # With good settings models explain a tenth of the interactions and more and score a typical user's own at 0.12 and more
@@ -24,7 +24,7 @@ def concerns(model: Factored, data: Interactions, choice: Choice) -> list[str]:
     remedy = (
         f"The penalty is too strong for this data: l2 is {objective.l2:g}; with this w0 little but popularity is "
         f"learned above {two_digits(edge):g}. Leave out --l2 and --w0 to have them chosen, or try --l2 "
-        f"{two_digits(USUAL_TIGHTNESS * edge):g}."
+        f"{two_digits(RULE.tightness * edge):g}."
     )
     explained = 1 - model.loss(data) / float(by_user.weights.sum(dtype=np.float64))
     typical = _typical_score(model, data)

@@ -1,0 +1,41 @@
+"""What default settings are set beside: implicit's ALS, and the search of `alteraser tune`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from alteraser.data.interactions import Side
+from alteraser.kernels.jit import n_threads
+from alteraser.models.mf import MF
+from alteraser.models.objective import Objective
+from evidence.store import Result
+
+if TYPE_CHECKING:
+    from studies.defaults import Parts
+
+TRIALS = 20
+
+
+def implicit(parts: Parts, **settings: float) -> Result:
+    """implicit's ALS with 64 factors, else its own defaults unless settings are given, judged as our models are."""
+    from implicit.cpu.als import AlternatingLeastSquares
+
+    from studies.defaults import DIM
+
+    by_user = parts.train.by(Side.USERS)
+    shape = (parts.train.n_users, parts.train.n_items)
+    matrix = sp.csr_matrix((by_user.weights, by_user.columns, by_user.starts), shape=shape)
+    als: Any = AlternatingLeastSquares(
+        factors=DIM, random_state=parts.seed, num_threads=n_threads(), **settings
+    )
+    began = time.perf_counter()
+    als.fit(matrix, show_progress=False)
+    seconds = time.perf_counter() - began
+    tables = (torch.from_numpy(np.asarray(each)) for each in (als.user_factors, als.item_factors))
+    model = MF(*tables, Objective(w0=1.0, l2=1.0))  # scores alone are asked of it
+    return {"passes": als.iterations, "seconds": seconds, **parts.ndcg(model)}

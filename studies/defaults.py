@@ -1,0 +1,226 @@
+"""How good the default settings are: their NDCG@10 beside the best of a grid, on data they were not made for.
+
+A data set is split into a part to train on, a validation part and a test part. Every point of the grid is trained; the
+one that is best on the validation part counts with its figure on the test part. The defaults see the training part
+alone. The rule they start from has two constants, which are calibrated on the grids of the other originals: each figure
+is of a rule that has not seen that data set or its derivatives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import RegularGridInterpolator
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.data.split import holdout
+from alteraser.errors import SettingError
+from alteraser.measure import ranking
+from alteraser.measure.baselines import MostPopular
+from alteraser.models.base import Recommender
+from alteraser.models.mf import MF
+from alteraser.models.objective import RULE, Objective, Rule
+from alteraser.train.als import ALS
+from alteraser.tuning.choose import choose_objective
+from evidence.store import Result, Store
+from studies.default_cases import ORIGINALS, DefaultCase
+
+DIM, K, MAX_USERS = 64, 10, 10_000
+GRID_W0, GRID_L2 = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3), (0.001, 0.003, 0.01, 0.03, 0.1)
+# The grid of implicit's settings, as many points: of alpha, which is 1/w0, and of its plain penalty.
+GRID_ALPHA, GRID_REGULARIZATION = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0), (0.01, 0.1, 1.0, 10.0, 100.0)
+W0_FACTORS, TIGHTNESSES = (0.5, 1.0, 2.0), (0.15, 0.2, 0.3, 0.4, 0.5)
+WHAT = ("grid", "default", "rule", "popular", "implicit", "implicit-grid", "tune")
+Announce = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What to train on, and of at most 10,000 users each what was held out to choose by and to judge by."""
+
+    train: Interactions
+    validation: Interactions
+    test: Interactions
+    seed: int
+
+    @classmethod
+    def of(cls, data: Interactions, seed: int) -> Parts:
+        rng = np.random.default_rng([seed, 1])
+        train, held_out = holdout(data, fraction=0.2, rng=rng)
+        coin = rng.random(len(held_out)) < 0.5
+        return cls(train, held_out.only(coin), held_out.only(~coin), seed)
+
+    @cached_property
+    def _judged(self) -> tuple[tuple[Interactions, NDArray[np.int64]], ...]:
+        rng = np.random.default_rng([self.seed, 2])
+        return tuple(
+            (part, np.sort(rng.permutation(part.by(Side.USERS).occupied)[:MAX_USERS]))
+            for part in (self.validation, self.test)
+        )
+
+    def ndcg(self, model: Recommender) -> dict[str, float]:
+        """NDCG@10 on the validation part and on the test part."""
+        figures = []
+        for part, users in self._judged:
+            relevant = part.by(Side.USERS)
+            lists = ranking.top_k(model, users, K, exclude=self.train.by(Side.USERS))
+            found = ranking.hits(lists, users, relevant)
+            figures.append(float(ranking.ndcg(found, relevant.counts[users], K).mean()))
+        return dict(zip(("validation", "test"), figures, strict=True))
+
+    def trained(self, objective: Objective) -> Result:
+        """A model with these settings, trained as `train` does it by default, and judged."""
+        began = time.perf_counter()
+        start = MF.sized_for(
+            self.train, dim=DIM, objective=objective, rng=np.random.default_rng([self.seed, 3])
+        )
+        training = ALS().train(start, self.train, rng=None)
+        seconds = time.perf_counter() - began
+        settings = {"w0": objective.w0, "l2": objective.l2, "passes": len(training.losses)}
+        return {**settings, "seconds": seconds, **self.ndcg(training.model)}
+
+
+def named_measurements(text: str) -> tuple[str, ...]:
+    """What is to be measured, from a list separated by commas."""
+    named = tuple(part.strip() for part in text.split(","))
+    if unknown := [each for each in named if each not in WHAT]:
+        raise SettingError(f"{', '.join(map(repr, unknown))} cannot be measured; {', '.join(WHAT)} can.")
+    return named
+
+
+def measure(
+    case: DefaultCase,
+    store: Store,
+    *,
+    seeds: Sequence[int],
+    what: Sequence[str],
+    folder: Path,
+    announce: Announce = lambda _: None,
+) -> list[Result]:
+    """The records of a case; those that the store holds are not made again."""
+    store.create()
+    records = store.grown(case.name, "records")
+    rule = rule_without(case.origin, store) if "default" in what or "rule" in what else RULE
+    data = case.load(folder)
+    described = {"case": case.name, "origin": case.origin, "data": describe(data)}
+    for seed in seeds:
+        parts = Parts.of(data, seed)
+        for key, make in _wanted(parts, what, rule):
+            if any(all(each.get(name) == value for name, value in key.items()) for each in records):
+                continue
+            announce(f"{case.name}, seed {seed}: {', '.join(f'{value}' for value in key.values())}")
+            records.append(store.stamped({**key, **make()}))
+            store.write(case.name, {**described, "records": records})
+    return records
+
+
+def _wanted(parts: Parts, what: Sequence[str], rule: Rule) -> Iterable[tuple[Result, Callable[[], Result]]]:
+    """What is to be measured with one split: the key of each record, and what makes it."""
+    from studies import default_rivals as rivals
+
+    seed = {"seed": parts.seed}
+    if "grid" in what:
+        for w0, l2 in product(GRID_W0, GRID_L2):
+            point = {"what": "grid", **seed, "w0": w0, "l2": l2}
+            yield point, lambda w0=w0, l2=l2: parts.trained(Objective(w0=w0, l2=l2))  # type: ignore[misc]
+    if "default" in what:
+        yield {"what": "default", **seed}, lambda: _default(parts, rule)
+    if "rule" in what:
+        of_rule = {"w0_factor": rule.w0_factor, "tightness": rule.tightness}
+        yield (
+            {"what": "rule", **seed},
+            lambda: {**parts.trained(Objective.for_data(parts.train, rule=rule)), **of_rule},
+        )
+    if "popular" in what:
+        yield {"what": "popular", **seed}, lambda: parts.ndcg(MostPopular.of(parts.train))
+    if "tune" in what:
+        yield {"what": "tune", **seed}, lambda: rivals.tuned(parts)
+    if "implicit" in what:
+        yield {"what": "implicit", **seed}, lambda: rivals.implicit(parts)
+    if "implicit-grid" in what:
+        for alpha, regularization in product(GRID_ALPHA, GRID_REGULARIZATION):
+            settings = {"alpha": alpha, "regularization": regularization}
+            yield (
+                {"what": "implicit-grid", **seed, **settings},
+                lambda settings=settings: rivals.implicit(parts, **settings),  # type: ignore[misc]
+            )
+
+
+def _default(parts: Parts, rule: Rule) -> Result:
+    began = time.perf_counter()
+    choice = choose_objective(parts.train, dim=DIM, rng=np.random.default_rng([parts.seed, 4]), rule=rule)
+    looked = {"seconds_choosing": time.perf_counter() - began, "trials": len(choice.trials)}
+    of_rule = {"w0_factor": rule.w0_factor, "tightness": rule.tightness}
+    return {**parts.trained(choice.objective), **looked, **of_rule}
+
+
+def describe(data: Interactions) -> Result:
+    """What the rule asks of a data set, so that it can be calibrated without the data."""
+    edges = {}
+    for w0 in GRID_W0:
+        edges[str(w0)] = Objective(w0=w0, l2=1.0).scaled_to(data).noise_edge(data)
+    n_pairs = data.by(Side.USERS).n_entries
+    return {
+        "users": data.n_users,
+        "items": data.n_items,
+        "pairs": n_pairs,
+        "density": n_pairs / (data.n_users * data.n_items),
+        "noise_edge": edges,
+    }
+
+
+def rule_without(origin: str, store: Store) -> Rule:
+    """The rule whose settings do best, on the mean, on the grids of the other originals."""
+    surfaces = [
+        _Surface.of(store.read(name))
+        for name in ORIGINALS
+        if name != origin and store.has(name) and _Surface.is_whole(store.read(name))
+    ]
+    if not surfaces:
+        return RULE
+    rules = [Rule(w0_factor=factor, tightness=share) for factor, share in product(W0_FACTORS, TIGHTNESSES)]
+    return max(rules, key=lambda rule: float(np.mean([surface.share(rule) for surface in surfaces])))
+
+
+@dataclass(frozen=True, eq=False)
+class _Surface:
+    """The NDCG@10 of a grid with one split, as a share of its best, between the points by interpolation."""
+
+    density: float
+    edge: RegularGridInterpolator
+    ndcg: RegularGridInterpolator
+
+    @staticmethod
+    def is_whole(result: Mapping[str, Any]) -> bool:
+        return len(_first_grid(result)) == len(GRID_W0) * len(GRID_L2)
+
+    @classmethod
+    def of(cls, result: Mapping[str, Any]) -> _Surface:
+        found = {(each["w0"], each["l2"]): each["validation"] for each in _first_grid(result)}
+        values = np.array([[found[w0, l2] for l2 in GRID_L2] for w0 in GRID_W0])
+        w0, l2 = np.log(GRID_W0), np.log(GRID_L2)
+        edges = np.log([result["data"]["noise_edge"][str(each)] for each in GRID_W0])
+        return cls(
+            result["data"]["density"],
+            RegularGridInterpolator((w0,), edges, bounds_error=False, fill_value=None),
+            RegularGridInterpolator((w0, l2), values / values.max(), bounds_error=False, fill_value=None),
+        )
+
+    def share(self, rule: Rule) -> float:
+        """What settings by the rule would reach; those outside of the grid count as at its border."""
+        w0 = np.log(rule.w0_factor * self.density**0.5)
+        w0 = np.clip(w0, np.log(GRID_W0[0]), np.log(GRID_W0[-1]))
+        l2 = np.log(rule.tightness) + self.edge([w0])[0]
+        return float(self.ndcg([[w0, np.clip(l2, np.log(GRID_L2[0]), np.log(GRID_L2[-1]))]])[0])
+
+
+def _first_grid(result: Mapping[str, Any]) -> list[Result]:
+    return [each for each in result["records"] if each["what"] == "grid" and each["seed"] == 0]
