@@ -22,6 +22,7 @@ from alteraser.unlearn.retrain import Retrain, WarmStart
 from studies.settings import TO_THE_OPTIMUM, Regime, Settings
 
 ORIGINAL, RETRAIN, RETRAIN_STAR, WARM_START = "Original", "Retrain", "Retrain*", "Warm-Start"
+RETRAIN_INDEPENDENT = "Retrain (independent)"
 RETRAIN_ALS = "Retrain [ALS]"
 SAME_LOSS_PASSES, SAME_LOSS_NEWTON = (
     f"Retrain [{how}, to the loss of AltEraser]" for how in ("accelerated ALS", "joint Newton")
@@ -33,6 +34,9 @@ AH_FORGETTING, AH_NO_GAP = (
     "AltEraser [AH-Newton, forgetting pass only]",
     "AltEraser [AH-Newton, training gap 0]",
 )
+AH_SHARED_WEIGHTS, AH_SHARED_SEED = (
+    f"AltEraser [AH-Newton, original from Retrain's {shared}]" for shared in ("initial weights", "seed")
+)
 
 Randomness = Callable[[str], np.random.Generator]
 """A generator for each purpose, so that what one method draws does not depend on which others run."""
@@ -42,11 +46,27 @@ Build = Callable[[Settings, Regime, Randomness, Losses], Unlearner]
 
 
 @dataclass(frozen=True)
+class Start:
+    """Where the training of an original starts: the purposes that its initial weights and its order are drawn for.
+
+    Without a purpose of its own the order comes from the generator that drew the weights, as in `Retrain`.
+    """
+
+    weights: str
+    order: str | None
+
+
+OWN_START = Start("original", "original order")
+"""Shared with no retraining."""
+
+
+@dataclass(frozen=True)
 class Method:
-    """How to build the unlearner; in which regimes it belongs."""
+    """How to build the unlearner; in which regimes it belongs; which original it is given."""
 
     build: Build
     regimes: tuple[Regime, ...] = ("paper", "converged")
+    start: Start = OWN_START
 
 
 def _retrain(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
@@ -61,6 +81,14 @@ def _retrain_star(settings: Settings, regime: Regime, randomness: Randomness, lo
     if regime == "converged":
         return Retrain(randomness("retrain-star"), settings.trainer(regime))
     return Retrain(randomness("retrain"), settings.trainer(regime), order=randomness("retrain-star"))
+
+
+def _retrain_independent(
+    settings: Settings, regime: Regime, randomness: Randomness, losses: Losses
+) -> Unlearner:
+    """Nothing shared with Retrain: neither initial weights nor the order of batches."""
+    del losses
+    return Retrain(randomness("retrain-independent"), settings.trainer(regime))
 
 
 def _retrain_als(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
@@ -91,11 +119,14 @@ def _erase(scope: Scope) -> Build:
 METHODS: dict[str, Method] = {
     RETRAIN: Method(_retrain),
     RETRAIN_STAR: Method(_retrain_star),
+    RETRAIN_INDEPENDENT: Method(_retrain_independent, ("paper",)),
     RETRAIN_ALS: Method(_retrain_als, ("paper",)),
     WARM_START: Method(_warm_start, ("paper",)),
     ADAMW: Method(_erase(Passes(SOLVERS["adamw"])), ("paper",)),
     HF_NEWTON: Method(_erase(Passes(SOLVERS["hf-newton"]))),
     AH_NEWTON: Method(_erase(AllRows())),
+    AH_SHARED_WEIGHTS: Method(_erase(AllRows()), ("paper",), Start("retrain", "original order")),
+    AH_SHARED_SEED: Method(_erase(AllRows()), ("paper",), Start("retrain", None)),
     AH_NO_GAP: Method(_erase(AllRows(training_gap=0.0)), ("paper",)),
     AH_ANDERSON: Method(_erase(Passes()), ("converged",)),
     AH_PLAIN: Method(_erase(Passes(acceleration=None))),
