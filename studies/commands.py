@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -12,7 +12,12 @@ from alteraser.cli.options import DataDir, Json, Seed, example
 from alteraser.cli.output import note, print_table, show, status
 from alteraser.cli.running import PLAIN, run
 
+if TYPE_CHECKING:
+    from studies.evaluation import Evaluation
+
 RESULTS, PAGE = Path("docs/results"), Path("docs/results.md")
+HEADLINE = "headline"
+"""The folder, in that of the results, of what the page opens with."""
 
 app = typer.Typer(
     help="Run the paper's evaluation and ours on real data, and make the page of results.",
@@ -23,6 +28,8 @@ app = typer.Typer(
 Dataset = Annotated[
     Literal["ml-1m", "amazon-14core", "kuairec-binary"], typer.Option(help="Which data set of the paper.")
 ]
+Runs = Annotated[int, typer.Option(min=1, help="How many runs, each with a split of its own.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run was interrupted.")]
 Regime = Annotated[
     Literal["paper", "converged"], typer.Option(help="Train with AdamW as the paper does, or by ALS.")
 ]
@@ -48,11 +55,11 @@ def reproduce(
         Literal["paper", "converged", "all"],
         typer.Option(help="Train as the paper does (AdamW, early stopping), or to the optimum (ALS)."),
     ] = "all",
-    runs: Annotated[int, typer.Option(min=1, help="How many runs, each with a split of its own.")] = 5,
+    runs: Runs = 5,
     methods: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only these methods; repeat.", show_default="all")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was interrupted.")] = False,
+    resume: Resume = False,
     seed: Seed = 0,
     data_dir: DataDir = None,
     json: Json = False,
@@ -61,10 +68,9 @@ def reproduce(
 
     Each run is written as soon as it ends, to the file of its data set, scenario and regime.
     """
-    from studies.evaluation import Evaluation, evaluate
+    from studies.evaluation import Evaluation
     from studies.run import SCENARIOS
     from studies.settings import REGIMES, paper_datasets
-    from studies.tables import tables
 
     evaluation = Evaluation(
         datasets=paper_datasets() if dataset == "all" else (dataset,),
@@ -74,6 +80,36 @@ def reproduce(
         seed=seed,
         methods=tuple(methods) if methods else None,
     )
+    _run(evaluation, out, data_dir=data_dir, resume=resume, as_json=json)
+
+
+@app.command(epilog=example("python -m studies headline --resume --out results"))
+def headline(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of results.")],
+    runs: Runs = 5,
+    resume: Resume = False,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Measure what the page of results opens with: a few methods, all data sets, as the paper trains.
+
+    They are kept apart, in the folder `headline`, so that all its figures are of one measurement.
+    """
+    from studies.evaluation import Evaluation
+    from studies.methods import HEADLINE as METHODS
+    from studies.settings import paper_datasets
+
+    evaluation = Evaluation(
+        tuple(sorted(paper_datasets())), ("noise",), ("paper",), runs=runs, seed=seed, methods=METHODS
+    )
+    _run(evaluation, out / HEADLINE, data_dir=data_dir, resume=resume, as_json=json)
+
+
+def _run(evaluation: Evaluation, out: Path, *, data_dir: Path | None, resume: bool, as_json: bool) -> None:
+    from studies.evaluation import evaluate
+    from studies.tables import tables
+
     with status("Preparing") as say:
         results = evaluate(evaluation, out, data_dir=data_dir, resume=resume, announce=say)
     note(f"Results are in {out}")
@@ -82,7 +118,7 @@ def reproduce(
         for table in tables(results):
             print_table(to, table)
 
-    show({"results": results}, as_json=json, human=human)
+    show({"results": results}, as_json=as_json, human=human)
 
 
 @app.command(epilog=example("python -m studies study sizes --dataset amazon-14core --out results"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from alteraser.live.scopes import AllRows, ForgettingRows, Passes, Scope
+from alteraser.live.scopes import AffectedRows, AllRows, ForgettingRows, Passes, Scope
 from alteraser.optim.solvers import SOLVERS
 from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.joint import JointNewton
@@ -34,8 +34,9 @@ AH_FORGETTING, AH_NO_GAP = (
     "AltEraser [AH-Newton, forgetting pass only]",
     "AltEraser [AH-Newton, training gap 0]",
 )
-AH_SHARED_WEIGHTS, AH_SHARED_SEED = (
-    f"AltEraser [AH-Newton, original from Retrain's {shared}]" for shared in ("initial weights", "seed")
+AFFECTED = "AltEraser [affected rows]"
+SHARED_WEIGHTS, SHARED_SEED = (
+    f"AltEraser [affected rows, original from Retrain's {shared}]" for shared in ("initial weights", "seed")
 )
 
 Randomness = Callable[[str], np.random.Generator]
@@ -125,17 +126,30 @@ METHODS: dict[str, Method] = {
     ADAMW: Method(_erase(Passes(SOLVERS["adamw"])), ("paper",)),
     HF_NEWTON: Method(_erase(Passes(SOLVERS["hf-newton"]))),
     AH_NEWTON: Method(_erase(AllRows())),
-    AH_SHARED_WEIGHTS: Method(_erase(AllRows()), ("paper",), Start("retrain", "original order")),
-    AH_SHARED_SEED: Method(_erase(AllRows()), ("paper",), Start("retrain", None)),
     AH_NO_GAP: Method(_erase(AllRows(training_gap=0.0)), ("paper",)),
     AH_ANDERSON: Method(_erase(Passes()), ("converged",)),
     AH_PLAIN: Method(_erase(Passes(acceleration=None))),
     AH_FORGETTING: Method(_erase(ForgettingRows())),
+    AFFECTED: Method(_erase(AffectedRows())),
+    SHARED_WEIGHTS: Method(_erase(AffectedRows()), ("paper",), Start("retrain", "original order")),
+    SHARED_SEED: Method(_erase(AffectedRows()), ("paper",), Start("retrain", None)),
     SAME_LOSS_PASSES: Method(
         _retrain_to_same_loss(replace(TO_THE_OPTIMUM, acceleration=Anderson())), ("converged",)
     ),
     SAME_LOSS_NEWTON: Method(_retrain_to_same_loss(TO_THE_OPTIMUM), ("converged",)),
 }
+HEADLINE = (
+    RETRAIN_STAR,
+    RETRAIN_INDEPENDENT,
+    WARM_START,
+    AH_NEWTON,
+    AH_PLAIN,
+    AH_FORGETTING,
+    AFFECTED,
+    SHARED_WEIGHTS,
+    SHARED_SEED,
+)
+"""The methods that the page of results opens with, and those that explain their figures."""
 SAME_LOSS = {
     SAME_LOSS_PASSES: "speed_up_same_loss_passes",
     SAME_LOSS_NEWTON: "speed_up_same_loss_newton",

@@ -43,7 +43,8 @@ def test_every_option_that_the_command_alteraser_had_is_there() -> None:
     assert options["reproduce"] == common | {"scenario", "runs", "methods", "resume"}
     assert options["study"] == common | {"which", "users"}
     assert options["tune"] == common
-    assert set(options) == {*MOVED, "page"}
+    assert options["headline"] == {"out", "runs", "resume", "seed", "data_dir", "json"}
+    assert set(options) == {*MOVED, "headline", "page"}
 
 
 @pytest.mark.parametrize("name", MOVED)

@@ -11,17 +11,17 @@ import pytest
 from alteraser.data.interactions import Interactions
 from alteraser.train.base import Training
 from studies.methods import (
-    AH_SHARED_SEED,
-    AH_SHARED_WEIGHTS,
     ORIGINAL,
     RETRAIN,
     RETRAIN_INDEPENDENT,
     RETRAIN_STAR,
+    SHARED_SEED,
+    SHARED_WEIGHTS,
 )
 from studies.run import Case, prepare, run_case
 from studies.settings import Settings
 
-TRAININGS = (ORIGINAL, RETRAIN, RETRAIN_STAR, RETRAIN_INDEPENDENT, AH_SHARED_WEIGHTS, AH_SHARED_SEED)
+TRAININGS = (ORIGINAL, RETRAIN, RETRAIN_STAR, RETRAIN_INDEPENDENT, SHARED_WEIGHTS, SHARED_SEED)
 """In the order in which they happen; those named after an AltEraser are of its original."""
 
 
@@ -64,8 +64,8 @@ def like_retrain(starts: dict[str, dict[str, Any]], name: str) -> tuple[bool, bo
         (ORIGINAL, False, False),
         (RETRAIN_STAR, True, False),
         (RETRAIN_INDEPENDENT, False, False),
-        (AH_SHARED_WEIGHTS, True, False),
-        (AH_SHARED_SEED, True, True),
+        (SHARED_WEIGHTS, True, False),
+        (SHARED_SEED, True, True),
     ],
 )
 def test_a_training_shares_with_retrain_what_its_name_says(
