@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from studies.evaluation import Evaluation
 
 RESULTS, PAGE = Path("docs/results"), Path("docs/results.md")
-HEADLINE = "headline"
-"""The folder, in that of the results, of what the page opens with."""
 
 app = typer.Typer(
     help="Run the paper's evaluation and ours on real data, and make the page of results.",
@@ -97,13 +95,14 @@ def headline(
     They are kept apart, in the folder `headline`, so that all its figures are of one measurement.
     """
     from studies.evaluation import Evaluation
-    from studies.methods import HEADLINE as METHODS
+    from studies.methods import HEADLINE
+    from studies.opening import FOLDER
     from studies.settings import paper_datasets
 
     evaluation = Evaluation(
-        tuple(sorted(paper_datasets())), ("noise",), ("paper",), runs=runs, seed=seed, methods=METHODS
+        tuple(sorted(paper_datasets())), ("noise",), ("paper",), runs=runs, seed=seed, methods=HEADLINE
     )
-    _run(evaluation, out / HEADLINE, data_dir=data_dir, resume=resume, as_json=json)
+    _run(evaluation, out / FOLDER, data_dir=data_dir, resume=resume, as_json=json)
 
 
 def _run(evaluation: Evaluation, out: Path, *, data_dir: Path | None, resume: bool, as_json: bool) -> None:
@@ -192,7 +191,7 @@ def page(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page; it is replaced.")] = PAGE,
     json: Json = False,
 ) -> None:
-    """Make the page of results, with its plots; nothing is measured."""
+    """Make the page of results, those beside it and their plots; nothing is measured."""
     from studies.page import write_page
 
     made_of = write_page(results, out)
