@@ -136,7 +136,7 @@ STUDIES = {
 
 def _add_studies(page: Page, folder: Path, studies: Mapping[str, Result]) -> None:
     """The page of studies: the table of each, and its figure if it has one."""
-    text = "Questions beside the paper's tables, each run once, in the noise scenario."
+    text = "Questions beside the paper's tables, each run once."
     _begin(page, "Results: studies", text, studies.values())
     for name, result in studies.items():
         study, records = result["study"], result["records"]
