@@ -18,11 +18,21 @@ from alteraser.errors import DataError, SettingError
 
 
 def holdout(
-    data: Interactions, *, fraction: float = 0.2, rng: np.random.Generator
+    data: Interactions,
+    *,
+    fraction: float = 0.2,
+    rng: np.random.Generator,
+    users: NDArray[np.int64] | None = None,
 ) -> tuple[Interactions, Interactions]:
-    """Train and test: a random fraction of each user's items is held out, rounded; everyone keeps one."""
+    """Train and test: a random fraction of each user's items is held out, rounded; everyone keeps one.
+
+    With `users`, something is held out of these users' items alone.
+    """
     order = rng.permutation(data.by(Side.USERS).n_entries)
-    return _split(data, order, _share(data, fraction))
+    n_test = _share(data, fraction)
+    if users is not None:
+        n_test[~np.isin(np.arange(data.n_users), users)] = 0
+    return _split(data, order, n_test)
 
 
 def split_by_time(data: Interactions, *, fraction: float = 0.2) -> tuple[Interactions, Interactions]:

@@ -1,0 +1,52 @@
+"""A slice of the data held out to judge settings by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.data.split import holdout
+from alteraser.measure import ranking
+from alteraser.models.base import Recommender
+
+# The standard error of an NDCG over so many users is a few thousandths; more users make it slower, hardly sharper.
+MAX_USERS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationSlice:
+    """What to learn from, and what was held out of some users' items."""
+
+    learn: Interactions
+    held_out: Interactions
+
+    @classmethod
+    def of(
+        cls,
+        data: Interactions,
+        *,
+        fraction: float = 0.2,
+        max_users: int = MAX_USERS,
+        rng: np.random.Generator,
+    ) -> Self:
+        """Hold out a fraction of the items of at most `max_users` random users; the others' stay as they are."""
+        users = data.by(Side.USERS).occupied
+        if len(users) > max_users:
+            users = np.sort(rng.choice(users, max_users, replace=False))
+        return cls(*holdout(data, fraction=fraction, rng=rng, users=users))
+
+    @property
+    def users(self) -> NDArray[np.int64]:
+        """Whose items were held out."""
+        return self.held_out.by(Side.USERS).occupied
+
+    def ndcg(self, model: Recommender, k: int = 10) -> float:
+        """The mean NDCG@k of the lists of those users, without what they have in `learn`."""
+        users, relevant = self.users, self.held_out.by(Side.USERS)
+        lists = ranking.top_k(model, users, k, exclude=self.learn.by(Side.USERS))
+        found = ranking.hits(lists, users, relevant)
+        return float(ranking.ndcg(found, relevant.counts[users], k).mean())
