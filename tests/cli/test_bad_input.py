@@ -17,6 +17,7 @@ DATA = "zoe-secret,apple,1\nzoe-secret,pear,2\nyves-secret,apple,3\n"
 OTHER_COLUMNS = "--user-column user_id --item-column item_id --time-column weight"
 FORGET = "forget model data.csv --requests requests.csv --out out --remaining rest.csv"
 VERIFY = "verify model --requests requests.csv --key-file key"
+EVALUATE = "evaluate model data.csv --test data.csv --html page.html"
 COMPARE = "compare --data data.csv --requests requests.csv --model a=model --html page.html"
 
 
@@ -36,6 +37,30 @@ def case(name: str, command: str, *said: str, **files: str | bytes | None) -> An
 
 
 CASES = [
+    case(
+        "a settings file with an unknown key",
+        "train plain.csv --settings own.toml --out out",
+        "'weight' in own.toml: unknown",
+        "known are model, trainer, dim",
+        own_toml="w0 = 0.1\nweight = 3\n",
+    ),
+    case(
+        "a settings file with a trainer nobody knows",
+        "train plain.csv --settings own.toml --out out",
+        "'sgd' is not one of 'als', 'adamw'",
+        own_toml="trainer = 'sgd'\n",
+    ),
+    case("evaluate without data", "evaluate model --test plain.csv", "DATA is wanted"),
+    case("evaluate by nothing", "evaluate model data.csv", "--test", "--holdout"),
+    case("evaluate by what was trained on", EVALUATE, "in the training data too", "--holdout"),
+    case(
+        "a test part without known users",
+        EVALUATE.replace("--test data", "--test small"),
+        "None of the 3 test interactions",
+        "same ids",
+        small_csv="member,product\n" + DATA.replace(",1", "").replace(",2", "").replace(",3", ""),
+    ),
+    case("all held out", "evaluate model data.csv --holdout 1 --html page.html", "between 0 and 1"),
     case(
         "a column that is not there",
         "train small.csv --user-column person --out out",

@@ -10,6 +10,7 @@ import torch
 
 import alteraser as ae
 from alteraser.data.interactions import Interactions, Side
+from alteraser.measure.baselines import MostPopular
 from alteraser.models.enmf import ENMF
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
@@ -57,6 +58,11 @@ class TestENMF(OfTheFamily):
 class TestSinglePrecision(RecommenderContract):
     def make(self, data: Interactions) -> MF:
         return ae.fit(MF.sized_for(data, dim=4, rng=np.random.default_rng(0)), data).model
+
+
+class TestMostPopular(RecommenderContract):
+    def make(self, data: Interactions) -> MostPopular:
+        return MostPopular.of(data)
 
 
 def test_what_follows_from_the_rest_is_right() -> None:

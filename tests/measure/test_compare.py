@@ -97,7 +97,7 @@ def test_a_wholly_forgotten_item_is_in_no_list(build: Any) -> None:
     test = build(np.array([[0, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 1, 0, 0, 0]], dtype=bool))
     scores = {"original": [9.0, 3.0, 2.0, 1.0, 8.0], "retrained": [0.0, 3.0, 2.0, 1.0, 8.0]}
     models = {
-        name: MF(torch.ones(3, 1), torch.tensor(each)[:, None], Objective()) for name, each in scores.items()
+        name: MF(torch.ones(3, 1), torch.tensor(each)[:, None], Objective(w0=0.3, l2=0.01)) for name, each in scores.items()
     }
     report = compare(models, remain=remain, test=test, reference="retrained", ks=(1, 5))
     for name in models:

@@ -51,7 +51,7 @@ DataFactory = Callable[..., Interactions]
 )
 def test_an_objective_out_of_range_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(SettingError):
-        Objective(**settings)
+        Objective(**{"w0": 0.3, "l2": 0.01} | settings)
 
 
 @pytest.mark.parametrize(
@@ -94,17 +94,17 @@ def test_a_model_without_dimensions_is_refused(kind: Any, dim: int, random_data:
 
 def test_tables_that_do_not_fit_each_other_are_refused() -> None:
     with pytest.raises(ModelError):
-        MF(torch.zeros(3, 2), torch.zeros(4, 3), Objective())
+        MF(torch.zeros(3, 2), torch.zeros(4, 3), Objective(w0=0.3, l2=0.01))
     with pytest.raises(ModelError):
-        MF(torch.zeros(3), torch.zeros(4, 3), Objective())
+        MF(torch.zeros(3), torch.zeros(4, 3), Objective(w0=0.3, l2=0.01))
     with pytest.raises(ModelError):
-        MF(torch.zeros(3, 2), torch.zeros(4, 2, dtype=torch.float64), Objective())
+        MF(torch.zeros(3, 2), torch.zeros(4, 2, dtype=torch.float64), Objective(w0=0.3, l2=0.01))
 
 
 @pytest.mark.parametrize("eta", [torch.ones(3), torch.ones(1), torch.ones(2, 1), torch.zeros(2)])
 def test_an_eta_that_does_not_fit_is_refused(eta: torch.Tensor) -> None:
     with pytest.raises(ModelError):
-        ENMF(torch.zeros(3, 2), torch.zeros(4, 2), Objective(), eta)
+        ENMF(torch.zeros(3, 2), torch.zeros(4, 2), Objective(w0=0.3, l2=0.01), eta)
 
 
 def test_weights_of_a_case_worked_by_hand(build: DataFactory) -> None:
@@ -125,14 +125,14 @@ def test_weights_of_a_case_worked_by_hand(build: DataFactory) -> None:
 def test_mean_counts_are_of_pairs_however_often_they_came() -> None:
     """Three pairs in six events: two users and two items have 1.5 each."""
     data = interactions(pl.DataFrame({"user_id": list("aaaaab"), "item_id": list("xxxyyx")}))
-    objective = Objective().scaled_to(data)
+    objective = Objective(w0=0.3, l2=0.01).scaled_to(data)
     assert (objective.mean_user_count, objective.mean_item_count) == (1.5, 1.5)
-    assert objective == Objective().scaled_to(interactions(data.to_frame().unique()))
+    assert objective == Objective(w0=0.3, l2=0.01).scaled_to(interactions(data.to_frame().unique()))
 
 
 def test_constants_keep_two_digits_of_the_data_they_come_from(random_data: DataFactory) -> None:
     data = random_data(97, 83)
-    objective = Objective(w0=0.37).scaled_to(data)
+    objective = Objective(w0=0.37, l2=0.01).scaled_to(data)
     n_pairs = data.by(Side.USERS).n_entries
     constants = objective.mean_user_count, objective.mean_item_count, objective.c_users, objective.c_items
     for kept, exact in zip(constants, (n_pairs / 97, n_pairs / 83, 0.37 * 83, 0.37 * 97), strict=True):
@@ -145,7 +145,7 @@ def test_constants_keep_two_digits_of_the_data_they_come_from(random_data: DataF
 
 def test_the_penalty_has_constants_of_its_own(build: DataFactory) -> None:
     data = build(np.array([[1, 1, 0], [1, 0, 0]], dtype=bool))
-    weights = Objective(l2=2.0, l2_scaling=2.0, c_users=0.5, c_items=0.0).weigh(data)
+    weights = Objective(w0=0.3, l2=2.0, l2_scaling=2.0, c_users=0.5, c_items=0.0).weigh(data)
     np.testing.assert_allclose(weights.l2[Side.USERS], 2 * np.array([2.5, 1.5]) ** 2)
     np.testing.assert_allclose(weights.l2[Side.ITEMS], 2 * np.array([2.0, 1.0, 0.0]) ** 2)
     # Without them they are w0 times the rows of the other side, whatever data is at hand.
@@ -156,10 +156,10 @@ def test_the_penalty_has_constants_of_its_own(build: DataFactory) -> None:
 
 def test_constants_of_the_penalty_follow_w0_until_there_is_data(random_data: DataFactory) -> None:
     data = random_data(20, 10)
-    objective = replace(Objective(w0=0.5), w0=0.1).scaled_to(data)
+    objective = replace(Objective(w0=0.5, l2=0.01), w0=0.1).scaled_to(data)
     assert (objective.c_users, objective.c_items) == (1.0, 2.0)
     assert objective.scaled_to(random_data(40, 30)).c_users == 1.0
-    given = Objective(w0=0.1, c_users=0.0).scaled_to(data)
+    given = Objective(w0=0.1, l2=0.01, c_users=0.0).scaled_to(data)
     assert (given.c_users, given.c_items) == (0.0, 2.0)
 
 
@@ -179,7 +179,7 @@ def test_who_stays_keeps_the_penalty_when_rows_come_and_go(kind: Any, build: Dat
 
 def test_means_stay_and_counts_follow_after_a_deletion(build: DataFactory) -> None:
     matrix = np.ones((3, 4), dtype=bool)
-    objective = Objective(user_activity=1.0, w0=1.0).scaled_to(build(matrix))
+    objective = Objective(user_activity=1.0, w0=1.0, l2=0.01).scaled_to(build(matrix))
     matrix[0, :2] = False
     weights = objective.weigh(build(matrix))
     np.testing.assert_allclose(weights.missing[Side.USERS], [0.5, 1, 1])

@@ -105,12 +105,12 @@ def test_what_a_class_lacks_is_said_when_it_is_registered() -> None:
 def test_the_command_offers_the_kinds_there_are(random_data: Any) -> None:
     data, rng = random_data(), np.random.default_rng(0)
     for kind in registry.kinds():
-        model = registry.untrained(kind, data, dim=3, objective=ae.Objective(), rng=rng, dtype=torch.float64)
+        model = registry.untrained(kind, data, dim=3, objective=ae.Objective(w0=0.3, l2=0.01), rng=rng, dtype=torch.float64)
         assert model.kind == kind
         assert model.table(Side.USERS).shape == (data.n_users, 3)
     ae.register(Doubled)
     with pytest.raises(ae.SettingError, match="sized_for"):
-        registry.untrained("doubled", data, dim=3, objective=ae.Objective(), rng=rng, dtype=torch.float64)
+        registry.untrained("doubled", data, dim=3, objective=ae.Objective(w0=0.3, l2=0.01), rng=rng, dtype=torch.float64)
 
 
 def test_names_alone_cost_no_torch() -> None:

@@ -55,6 +55,6 @@ def test_a_row_that_single_precision_cannot_factorise_is_solved_in_double(build:
 
 def test_a_row_without_a_single_answer_is_an_error_not_a_number(build: Any) -> None:
     data = build(np.ones((2, 3), dtype=bool))
-    model = MF(torch.zeros(2, 2), torch.full((3, 2), torch.nan), Objective())
+    model = MF(torch.zeros(2, 2), torch.full((3, 2), torch.nan), Objective(w0=0.3, l2=0.01))
     with pytest.raises(ModelError, match="l2"):
         model.row_problems(Side.USERS, data).block(np.arange(2)).minimum()

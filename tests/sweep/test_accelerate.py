@@ -76,7 +76,7 @@ def test_at_a_fixed_point_passes_stay_there(weight: float, build: Any) -> None:
     """Where the empty model is the minimum, passes no longer differ after the first few."""
     matrix = np.random.default_rng(0).random((30, 20)) < 0.2
     data = build(matrix, np.full(matrix.shape, weight))
-    model = MF.sized_for(data, dim=4, objective=Objective(l2=1.0), rng=np.random.default_rng(1))
+    model = MF.sized_for(data, dim=4, objective=Objective(w0=0.3, l2=1.0), rng=np.random.default_rng(1))
     trained = fit(model, data, trainer=ALS(max_passes=30, tolerance=0.0))
     assert trained.losses[-1] == pytest.approx(weight * matrix.sum(), abs=1e-9)
     torch.testing.assert_close(trained.model.items, torch.zeros_like(model.items))

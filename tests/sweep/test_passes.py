@@ -76,7 +76,7 @@ def test_a_pass_over_some_rows_solves_users_then_items_and_touches_no_other(
 
 
 @every_solver
-@pytest.mark.parametrize("objective", [Objective(), Objective(w0=0.0, l2=0.1)], ids=["w0", "no w0"])
+@pytest.mark.parametrize("objective", [Objective(w0=0.3, l2=0.01), Objective(w0=0.0, l2=0.1)], ids=["w0", "no w0"])
 def test_a_visited_row_without_interactions_becomes_zero_to_the_last_bit(
     solver: Solver, objective: Objective, random_data: Any, small_model: Any
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_pass_that_raises_the_loss_is_taken_back_and_is_no_convergence(
 ) -> None:
     """With next to no penalty single precision does not do: somewhere the loss rises by more than rounding."""
     data = random_data(30, 20, density=0.3)
-    objective = Objective(l2=1e-7)
+    objective = Objective(w0=0.3, l2=1e-7)
     model = ENMF.sized_for(data, dim=50, objective=objective, rng=np.random.default_rng(0))
     settings: Any = {"tolerance": 1e-5, "acceleration": acceleration}
     passes = repeat(Sweeper(ah_newton), model, data, max_passes=200, **settings)

@@ -200,7 +200,7 @@ def test_planted_tastes_are_found(trainer: Trainer, build: Any) -> None:
 
     users, relevant = np.arange(n_users), hidden.by(Side.USERS)
     popularity = MF(
-        torch.ones(n_users, 1), torch.from_numpy(shown.sum(0)[:, None].astype(np.float32)), Objective()
+        torch.ones(n_users, 1), torch.from_numpy(shown.sum(0)[:, None].astype(np.float32)), Objective(w0=0.3, l2=0.01)
     )
     ndcg = {}
     for name, each in (("model", model), ("popularity", popularity)):

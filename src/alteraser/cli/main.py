@@ -12,6 +12,7 @@ from alteraser.cli import (
     comparing,
     data,
     demo,
+    evaluating,
     forgetting,
     recommending,
     training,
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.add_typer(data.app, name="data")
 app.command("train", epilog=training.EXAMPLE)(training.train)
+app.command("evaluate", epilog=evaluating.EXAMPLE)(evaluating.evaluate)
 app.command("forget", epilog=forgetting.EXAMPLE)(forgetting.forget)
 app.command("verify", epilog=verifying.EXAMPLE)(verifying.verify)
 app.command("compact", epilog=compacting.EXAMPLE)(compacting.compact)

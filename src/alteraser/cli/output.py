@@ -65,15 +65,17 @@ def print_table(to: Console, table: Table) -> None:
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int, float], None]]:
+def progress(
+    label: str, *, counts: str = "pass", figure: str = "loss"
+) -> Iterator[Callable[[int, int, float], None]]:
     """A bar on standard error, if that is a terminal.
 
-    It is told how many passes are done, how many there are at most, and the loss.
+    It is told how many passes (or what it `counts`) are done, how many there are at most, and the loss or other figure.
     """
     with _bar(label, TextColumn("{task.fields[state]}")) as (bar, task):
 
-        def watch(done: int, at_most: int, loss: float) -> None:
-            bar.update(task, completed=done, total=at_most, state=f"pass {done}, loss {loss:.6g}")
+        def watch(done: int, at_most: int, value: float) -> None:
+            bar.update(task, completed=done, total=at_most, state=f"{counts} {done}, {figure} {value:.6g}")
 
         yield watch
 

@@ -19,14 +19,15 @@ from alteraser.cli.options import (
     random_generator,
     reads_data,
 )
-from alteraser.cli.output import progress, show
+from alteraser.cli.output import note, progress, show
 from alteraser.models.registry import kinds, untrained
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
     from alteraser.train.base import Training
+    from alteraser.tuning.choose import Choice
 
-EXAMPLE = example("alteraser train ratings.parquet --model enmf --dim 64 --w0 0.3 --out model")
+EXAMPLE = example("alteraser train ratings.parquet --out model")
 TrainerName = Literal["als", "adamw"]
 
 
@@ -36,11 +37,31 @@ def _known_kind(kind: str) -> str:
     return kind
 
 
+def _settings_as_defaults(context: typer.Context, path: Path | None) -> Path | None:
+    """Have the options that are not given default to what the file says."""
+    from alteraser.tuning.settings_file import read_settings
+
+    if path is not None and not context.resilient_parsing:
+        context.default_map = read_settings(path)
+    return path
+
+
 @reads_data
 def train(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The folder to write.", show_default=False)],
     options: DataOptions,
+    settings_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--settings",
+            metavar="FILE",
+            help="Settings that `alteraser tune` wrote; options that are given win.",
+            callback=_settings_as_defaults,
+            is_eager=True,
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[
         str,
         typer.Option(
@@ -57,8 +78,16 @@ def train(
         Literal["single", "double"],
         typer.Option(help="The model's numbers, which forgetting keeps: single has 32 bits, double 64."),
     ] = "single",
-    w0: Annotated[float, typer.Option(help="Weight of a missing entry; a positive weighs 1.")] = 0.3,
-    l2: Annotated[float, typer.Option(help="Strength of the penalty on vectors.")] = 0.01,
+    w0: Annotated[
+        float | None,
+        typer.Option(
+            help="Weight of a missing entry; a positive weighs 1.", show_default="chosen from the data"
+        ),
+    ] = None,
+    l2: Annotated[
+        float | None,
+        typer.Option(help="Strength of the penalty on vectors.", show_default="chosen from the data"),
+    ] = None,
     l2_scaling: Annotated[
         float, typer.Option(help="How the penalty grows with a row's count, as an exponent; 0 is plain L2.")
     ] = 1.0,
@@ -90,25 +119,45 @@ def train(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Train a model on the interactions and write it to a folder."""
+    """Train a model on the interactions and write it to a folder.
+
+    w0 and l2 are chosen from the data unless they are given: a few settings are tried with smaller models on a slice of
+    it that is held out, which takes less time than the training. The model is then trained on all of the data.
+    """
+    del settings_file  # it has set the defaults of the options
     import torch
 
-    from alteraser.models.objective import Objective
     from alteraser.train.fit import fit
     from alteraser.train.named import named_trainer
+    from alteraser.tuning.choose import choose_objective
+    from alteraser.tuning.concerns import concerns
     from alteraser.versions.version import Version, make_ready
 
     check_trainer_options(trainer, model, learning_rate=learning_rate, solve_h=solve_h or None)
     make_ready(out, force=force)
     rng = random_generator(seed, "train")
-    objective = Objective(
-        w0=w0, l2=l2, l2_scaling=l2_scaling, user_activity=user_activity, item_popularity=item_popularity
-    )
+    weighting = {
+        "l2_scaling": l2_scaling,
+        "user_activity": user_activity,
+        "item_popularity": item_popularity,
+    }
     settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
     chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
     dtype = {"single": torch.float32, "double": torch.float64}[precision]
-    start = untrained(model, interactions, dim=dim, objective=objective, rng=rng, dtype=dtype)
+    began = time.perf_counter()
+    with progress("Choosing w0 and l2", counts="trial", figure="NDCG@10") as watch:
+        choice = choose_objective(
+            interactions,
+            dim=dim,
+            rng=random_generator(seed, "choose"),
+            w0=w0,
+            l2=l2,
+            progress=watch,
+            **weighting,
+        )
+    looked = time.perf_counter() - began
+    start = untrained(model, interactions, dim=dim, objective=choice.objective, rng=rng, dtype=dtype)
     began = time.perf_counter()
     with progress("Training") as watch:
         training = fit(start, interactions, trainer=chosen, rng=rng, progress=watch)
@@ -117,6 +166,9 @@ def train(
     version = Version.of(training.model, interactions, read_options=read_options, trainer=chosen)
     version.save(out, force=force)
     result = {"out": str(out), "model": model} | _result(training, interactions) | {"seconds": seconds}
+    result |= _chosen(choice, looked) | {"warnings": concerns(training.model, interactions, choice)}
+    for warning in result["warnings"]:
+        note(f"Warning: {warning}")
     show(result, as_json=json, human=lambda to: _human(to, result))
 
 
@@ -143,7 +195,28 @@ def _result(training: Training[Any], data: Interactions) -> dict[str, Any]:
     }
 
 
+def _chosen(choice: Choice, seconds: float) -> dict[str, Any]:
+    best = choice.best
+    return {
+        "objective": choice.objective.to_dict(),
+        "validation": None
+        if best is None
+        else {"ndcg@10": best.ndcg, "most_popular": choice.most_popular, "trials": len(choice.trials)},
+        "seconds_choosing": seconds,
+    }
+
+
 def _human(to: Console, result: dict[str, Any]) -> None:
+    objective, validation = result["objective"], result["validation"]
+    to.print(
+        f"w0 {objective['w0']:g}, l2 {objective['l2']:g}, c {objective['c_users']:g} and {objective['c_items']:g}"
+    )
+    if validation:
+        tried = "given" if validation["trials"] == 1 else f"the best of {validation['trials']} tried"
+        to.print(
+            f"({tried}; NDCG@10 of a smaller model on a slice held out {validation['ndcg@10']:.4f}, most popular "
+            f"{validation['most_popular']:.4f}; {result['seconds_choosing']:.2f} s)"
+        )
     end = "converged" if result["converged"] else "stopped at the limit, not converged (see --max-passes)"
     to.print(
         f"{result['passes']} passes, {end}; loss {result['loss']:.1f}; {result['seconds']:.2f} s\n"

@@ -78,7 +78,7 @@ def compare(
         model.check_belongs(remain)
     for what, other in (("test", test), ("forget", forget)):
         if isinstance(other, Interactions):
-            _check_rows(remain, other, what)
+            check_rows(remain, other, what)
     groups = _groups(remain, forget)
     seen, gone = remain.by(Side.USERS), remain.item_vocabulary.tombstones
     relevant = test.by(Side.USERS) if test is not None else None
@@ -96,7 +96,7 @@ def compare(
             if reference is not None:
                 figures |= _agreement(lists[name], lists[reference], bare[name], bare[reference], ks)
             if relevant is not None:
-                figures |= _accuracy(lists[name], users, relevant, ks)
+                figures |= accuracy(lists[name], users, relevant, ks)
             values[name][group] = figures
     return Report(
         values=values,
@@ -110,7 +110,7 @@ def compare(
     )
 
 
-def _check_rows(remain: Interactions, other: Interactions, what: str) -> None:
+def check_rows(remain: Interactions, other: Interactions, what: str) -> None:
     """Raises unless both number the same users and items alike; an id may be forgotten in one of them."""
     for side in Side:
         mine, theirs = remain.vocabulary(side).ids, other.vocabulary(side).ids
@@ -146,9 +146,10 @@ def _agreement(
     }
 
 
-def _accuracy(
+def accuracy(
     lists: ranking.Lists, users: NDArray[np.int64], relevant: CSR, ks: Sequence[int]
 ) -> dict[str, dict[int, float]]:
+    """Each measure of accuracy at each k, the mean over the users who have relevant items; nothing if nobody has."""
     judged = relevant.counts[users] > 0
     if not judged.any():
         return {}

@@ -52,7 +52,9 @@ class ENMF(Bilinear):
     ) -> Self:
         """An untrained model with a random row for each user and item of `data`, and h at ones."""
         tables = tables_for(data, dim, rng, dtype)
-        return cls(*tables, (objective or Objective()).scaled_to(data), torch.ones(dim, dtype=dtype))
+        return cls(
+            *tables, (objective or Objective.for_data(data)).scaled_to(data), torch.ones(dim, dtype=dtype)
+        )
 
     @property
     def h(self) -> Tensor:

@@ -34,7 +34,9 @@ class MF(Bilinear):
         dtype: torch.dtype = torch.float32,
     ) -> Self:
         """An untrained model with a random row for each user and item of `data`."""
-        return cls(*tables_for(data, dim, rng, dtype), (objective or Objective()).scaled_to(data))
+        return cls(
+            *tables_for(data, dim, rng, dtype), (objective or Objective.for_data(data)).scaled_to(data)
+        )
 
     @property
     def h(self) -> Tensor:

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 
+# l2 as a share of the noise edge; from `python -m studies defaults`.
+USUAL_TIGHTNESS = 0.3
+
 
 @dataclass(frozen=True, eq=False)
 class Weights:
@@ -31,12 +34,12 @@ class Objective:
     a_u = (|R_u| / mean_user_count)^user_activity, b_v = (|R_v| / mean_item_count)^item_popularity: with exponents 0
     all missing entries weigh w0. λ_u = l2·(|R_u| + c_users)^l2_scaling, λ_v alike: 0 is plain L2.
 
-    The mean counts and c_users, c_items are constants of the training data, which `scaled_to` sets. A c that is None is
-    w0 times the rows of the other table.
+    No w0 and l2 fit all data: `for_data` has them follow from it. The mean counts and c_users, c_items are constants of
+    the training data, which `scaled_to` sets. A c that is None is w0 times the rows of the other table.
     """
 
-    w0: float = 0.3
-    l2: float = 0.01
+    w0: float
+    l2: float
     l2_scaling: float = 1.0
     user_activity: float = 0.0
     item_popularity: float = 0.0
@@ -61,6 +64,41 @@ class Objective:
                 "A mean count is 0; the mean number of interactions of the training data is wanted."
             )
 
+    @classmethod
+    def for_data(
+        cls, data: Interactions, *, w0: float | None = None, l2: float | None = None, **settings: float
+    ) -> Self:
+        """Settings that follow from `data` where they are not given: a rule, not a search.
+
+        w0 is the square root of the share of pairs that are positives, times their mean weight. l2 is `USUAL_TIGHTNESS`
+        times the noise edge. `choose_objective` looks for better ones on a slice of the data.
+        """
+        w0 = two_digits(usual_w0(data)) if w0 is None else w0
+        probe = cls(w0=w0, l2=1.0, **settings).scaled_to(data)
+        return replace(probe, l2=two_digits(USUAL_TIGHTNESS * probe.noise_edge(data)) if l2 is None else l2)
+
+    def noise_edge(self, data: Interactions) -> float:
+        """The l2 up to which a model would learn from chance alone, whatever this objective's own l2 is.
+
+        Around the empty model a direction grows where the matrix of positives, each over √((|R_u| + c_users)^ν ·
+        (|R_v| + c_items)^ν), has a singular value above l2. Were these counts all there is to the data, its entries
+        would vary like x_u·y_v with x_u = |R_u| / (|R_u| + c_users)^ν, y_v alike, and its singular values would reach
+        up to about √(Σx·ȳ/n) + √(Σy·x̄/n), x̄ and ȳ being means weighted by themselves and n the positives.
+        """
+        by_side = {side: data.by(side) for side in Side}
+        square = float(np.square(by_side[Side.USERS].weights, dtype=np.float64).sum())
+        n = by_side[Side.USERS].n_entries
+        x, y = (
+            each.counts[each.occupied]
+            / (each.counts[each.occupied] + self.penalty_constant(side, len(by_side[side.other])))
+            ** self.l2_scaling
+            for side, each in by_side.items()
+        )
+        height, width = (
+            float(np.square(one).sum() / one.sum() * other.sum()) for one, other in ((x, y), (y, x))
+        )
+        return (math.sqrt(height) + math.sqrt(width)) * math.sqrt(square) / n
+
     def scaled_to(self, data: Interactions) -> Self:
         """The same settings with the constants of `data`, which stay when data is later deleted.
 
@@ -70,10 +108,10 @@ class Objective:
         by_user, by_item = data.by(Side.USERS), data.by(Side.ITEMS)
         return replace(
             self,
-            mean_user_count=_two_digits(by_user.n_entries / len(by_user.occupied)),
-            mean_item_count=_two_digits(by_item.n_entries / len(by_item.occupied)),
-            c_users=_two_digits(self.w0 * data.n_items) if self.c_users is None else self.c_users,
-            c_items=_two_digits(self.w0 * data.n_users) if self.c_items is None else self.c_items,
+            mean_user_count=two_digits(by_user.n_entries / len(by_user.occupied)),
+            mean_item_count=two_digits(by_item.n_entries / len(by_item.occupied)),
+            c_users=two_digits(self.w0 * data.n_items) if self.c_users is None else self.c_users,
+            c_items=two_digits(self.w0 * data.n_users) if self.c_items is None else self.c_items,
         )
 
     def weigh(self, data: Interactions) -> Weights:
@@ -106,5 +144,13 @@ class Objective:
         return asdict(self)
 
 
-def _two_digits(number: float) -> float:
+def usual_w0(data: Interactions) -> float:
+    """The square root of the share of pairs that are positives, times their mean weight."""
+    by_user, by_item = data.by(Side.USERS), data.by(Side.ITEMS)
+    density = by_user.n_entries / (len(by_user.occupied) * len(by_item.occupied))
+    return math.sqrt(density) * float(by_user.weights.mean(dtype=np.float64))
+
+
+def two_digits(number: float) -> float:
+    """The number rounded to two digits, so that it tells little of the data it comes from."""
     return float(f"{number:.2g}")

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.split import holdout
 from alteraser.measure import ranking
+from alteraser.measure.evaluation import MAX_USERS
 from alteraser.models.base import Recommender
-
-# The standard error of an NDCG over so many users is a few thousandths; more users make it slower, hardly sharper.
-MAX_USERS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
