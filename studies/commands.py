@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -11,6 +11,9 @@ from rich.console import Console
 from alteraser.cli.options import DataDir, Json, Seed, example
 from alteraser.cli.output import note, print_table, show, status
 from alteraser.cli.running import PLAIN, run
+
+if TYPE_CHECKING:
+    from studies.evaluation import Evaluation
 
 RESULTS, PAGE = Path("docs/results"), Path("docs/results.md")
 DEFAULTS = RESULTS / "defaults"
@@ -24,6 +27,8 @@ app = typer.Typer(
 Dataset = Annotated[
     Literal["ml-1m", "amazon-14core", "kuairec-binary"], typer.Option(help="Which data set of the paper.")
 ]
+Runs = Annotated[int, typer.Option(min=1, help="How many runs, each with a split of its own.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run was interrupted.")]
 Regime = Annotated[
     Literal["paper", "converged"], typer.Option(help="Train with AdamW as the paper does, or by ALS.")
 ]
@@ -49,11 +54,11 @@ def reproduce(
         Literal["paper", "converged", "all"],
         typer.Option(help="Train as the paper does (AdamW, early stopping), or to the optimum (ALS)."),
     ] = "all",
-    runs: Annotated[int, typer.Option(min=1, help="How many runs, each with a split of its own.")] = 5,
+    runs: Runs = 5,
     methods: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only these methods; repeat.", show_default="all")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was interrupted.")] = False,
+    resume: Resume = False,
     seed: Seed = 0,
     data_dir: DataDir = None,
     json: Json = False,
@@ -62,10 +67,9 @@ def reproduce(
 
     Each run is written as soon as it ends, to the file of its data set, scenario and regime.
     """
-    from studies.evaluation import Evaluation, evaluate
+    from studies.evaluation import Evaluation
     from studies.run import SCENARIOS
     from studies.settings import REGIMES, paper_datasets
-    from studies.tables import tables
 
     evaluation = Evaluation(
         datasets=paper_datasets() if dataset == "all" else (dataset,),
@@ -75,6 +79,37 @@ def reproduce(
         seed=seed,
         methods=tuple(methods) if methods else None,
     )
+    _run(evaluation, out, data_dir=data_dir, resume=resume, as_json=json)
+
+
+@app.command(epilog=example("python -m studies headline --resume --out results"))
+def headline(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of results.")],
+    runs: Runs = 5,
+    resume: Resume = False,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Measure what the page of results opens with: a few methods, all data sets, as the paper trains.
+
+    They are kept apart, in the folder `headline`, so that all its figures are of one measurement.
+    """
+    from studies.evaluation import Evaluation
+    from studies.methods import HEADLINE
+    from studies.opening import FOLDER
+    from studies.settings import paper_datasets
+
+    evaluation = Evaluation(
+        tuple(sorted(paper_datasets())), ("noise",), ("paper",), runs=runs, seed=seed, methods=HEADLINE
+    )
+    _run(evaluation, out / FOLDER, data_dir=data_dir, resume=resume, as_json=json)
+
+
+def _run(evaluation: Evaluation, out: Path, *, data_dir: Path | None, resume: bool, as_json: bool) -> None:
+    from studies.evaluation import evaluate
+    from studies.tables import tables
+
     with status("Preparing") as say:
         results = evaluate(evaluation, out, data_dir=data_dir, resume=resume, announce=say)
     note(f"Results are in {out}")
@@ -83,7 +118,7 @@ def reproduce(
         for table in tables(results):
             print_table(to, table)
 
-    show({"results": results}, as_json=json, human=human)
+    show({"results": results}, as_json=as_json, human=human)
 
 
 @app.command(epilog=example("python -m studies study sizes --dataset amazon-14core --out results"))
@@ -202,7 +237,7 @@ def page(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page; it is replaced.")] = PAGE,
     json: Json = False,
 ) -> None:
-    """Make the page of results, with its plots; nothing is measured."""
+    """Make the page of results, those beside it and their plots; nothing is measured."""
     from studies.page import write_page
 
     made_of = write_page(results, out)

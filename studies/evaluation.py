@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -149,6 +150,8 @@ def made_with() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "threads": n_threads(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
         **{name: version(name) for name in packages},
     }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from alteraser.live.scopes import AllRows, ForgettingRows, Passes, Scope
+from alteraser.live.scopes import AffectedRows, AllRows, ForgettingRows, Passes, Scope
 from alteraser.optim.solvers import SOLVERS
 from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.joint import JointNewton
@@ -22,6 +22,7 @@ from alteraser.unlearn.retrain import Retrain, WarmStart
 from studies.settings import TO_THE_OPTIMUM, Regime, Settings
 
 ORIGINAL, RETRAIN, RETRAIN_STAR, WARM_START = "Original", "Retrain", "Retrain*", "Warm-Start"
+RETRAIN_INDEPENDENT = "Retrain (independent)"
 RETRAIN_ALS = "Retrain [ALS]"
 SAME_LOSS_PASSES, SAME_LOSS_NEWTON = (
     f"Retrain [{how}, to the loss of AltEraser]" for how in ("accelerated ALS", "joint Newton")
@@ -33,6 +34,10 @@ AH_FORGETTING, AH_NO_GAP = (
     "AltEraser [AH-Newton, forgetting pass only]",
     "AltEraser [AH-Newton, training gap 0]",
 )
+AFFECTED = "AltEraser [affected rows]"
+SHARED_WEIGHTS, SHARED_SEED = (
+    f"AltEraser [affected rows, original from Retrain's {shared}]" for shared in ("initial weights", "seed")
+)
 
 Randomness = Callable[[str], np.random.Generator]
 """A generator for each purpose, so that what one method draws does not depend on which others run."""
@@ -42,11 +47,27 @@ Build = Callable[[Settings, Regime, Randomness, Losses], Unlearner]
 
 
 @dataclass(frozen=True)
+class Start:
+    """Where the training of an original starts: the purposes that its initial weights and its order are drawn for.
+
+    Without a purpose of its own the order comes from the generator that drew the weights, as in `Retrain`.
+    """
+
+    weights: str
+    order: str | None
+
+
+OWN_START = Start("original", "original order")
+"""Shared with no retraining."""
+
+
+@dataclass(frozen=True)
 class Method:
-    """How to build the unlearner; in which regimes it belongs."""
+    """How to build the unlearner; in which regimes it belongs; which original it is given."""
 
     build: Build
     regimes: tuple[Regime, ...] = ("paper", "converged")
+    start: Start = OWN_START
 
 
 def _retrain(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
@@ -61,6 +82,14 @@ def _retrain_star(settings: Settings, regime: Regime, randomness: Randomness, lo
     if regime == "converged":
         return Retrain(randomness("retrain-star"), settings.trainer(regime))
     return Retrain(randomness("retrain"), settings.trainer(regime), order=randomness("retrain-star"))
+
+
+def _retrain_independent(
+    settings: Settings, regime: Regime, randomness: Randomness, losses: Losses
+) -> Unlearner:
+    """Nothing shared with Retrain: neither initial weights nor the order of batches."""
+    del losses
+    return Retrain(randomness("retrain-independent"), settings.trainer(regime))
 
 
 def _retrain_als(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
@@ -91,6 +120,7 @@ def _erase(scope: Scope) -> Build:
 METHODS: dict[str, Method] = {
     RETRAIN: Method(_retrain),
     RETRAIN_STAR: Method(_retrain_star),
+    RETRAIN_INDEPENDENT: Method(_retrain_independent, ("paper",)),
     RETRAIN_ALS: Method(_retrain_als, ("paper",)),
     WARM_START: Method(_warm_start, ("paper",)),
     ADAMW: Method(_erase(Passes(SOLVERS["adamw"])), ("paper",)),
@@ -100,11 +130,26 @@ METHODS: dict[str, Method] = {
     AH_ANDERSON: Method(_erase(Passes()), ("converged",)),
     AH_PLAIN: Method(_erase(Passes(acceleration=None))),
     AH_FORGETTING: Method(_erase(ForgettingRows())),
+    AFFECTED: Method(_erase(AffectedRows())),
+    SHARED_WEIGHTS: Method(_erase(AffectedRows()), ("paper",), Start("retrain", "original order")),
+    SHARED_SEED: Method(_erase(AffectedRows()), ("paper",), Start("retrain", None)),
     SAME_LOSS_PASSES: Method(
         _retrain_to_same_loss(replace(TO_THE_OPTIMUM, acceleration=Anderson())), ("converged",)
     ),
     SAME_LOSS_NEWTON: Method(_retrain_to_same_loss(TO_THE_OPTIMUM), ("converged",)),
 }
+HEADLINE = (
+    RETRAIN_STAR,
+    RETRAIN_INDEPENDENT,
+    WARM_START,
+    AH_NEWTON,
+    AH_PLAIN,
+    AH_FORGETTING,
+    AFFECTED,
+    SHARED_WEIGHTS,
+    SHARED_SEED,
+)
+"""The methods that the page of results opens with, and those that explain their figures."""
 SAME_LOSS = {
     SAME_LOSS_PASSES: "speed_up_same_loss_passes",
     SAME_LOSS_NEWTON: "speed_up_same_loss_newton",

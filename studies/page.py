@@ -1,66 +1,52 @@
-"""docs/results.md from the result files; figures are never typed."""
+"""docs/results.md and the pages beside it from the result files; figures are never typed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from alteraser.errors import DataError
-from alteraser.report import plots
 from evidence.page import YES, Page, measured_at
 from evidence.store import Result, Store
+from studies import opening
+from studies.figures import FIGURES, case_figures
 from studies.goals import goals_table
-from studies.methods import ORIGINAL
-from studies.tables import (
-    Group,
-    Record,
-    grouped,
-    mean_of,
-    statistics_table,
-    study_table,
-    tables,
-    tuning_table,
-)
+from studies.tables import Group, grouped, statistics_table, study_table, tables, tuning_table
 
-INTRODUCTION = """# Results
+PAGES = {
+    "noise": "every method and measure, noise scenario",
+    "privacy": "the same for the privacy scenario, which the paper ran but did not print",
+    "goals": "what was to be reached, and whether it was",
+    "studies": "size of the request, solvers, acceleration, when forgetting equals retraining",
+    "settings": "the data sets, and the search for the settings",
+}
+"""The pages beside the first, by the ends of their names, and what is on each."""
 
-The evaluation of *Forgetting Fast in Recommender Systems* run again: its data sets, scenarios, methods and
-measures. Made by `make results-page` from the files in [results](results), which `python -m studies reproduce`,
-`study` and `tune` wrote. Cells are mean ± standard deviation over the runs; in brackets what the paper printed.
+TABLES = """Two regimes. **paper**: ENMF trained by AdamW with early stopping, as in the paper. **converged**: MF
+trained by accelerated ALS and joint Newton steps to the optimum, so that the paper's assumption that the original
+minimises its loss really holds. Cells are mean ± standard deviation over the runs; in brackets what the paper printed.
 Definitions: [measures](measures.md).
 
-Two regimes. **paper**: ENMF trained by AdamW with early stopping, as in the paper. **converged**: MF trained by
-accelerated ALS and joint Newton steps to the optimum, so that the paper's assumption that the original minimises
-its loss really holds. Two scenarios: **noise**, false interactions of 64 users are injected and then forgotten,
-which the paper printed; **privacy**, 64 users have half of their own forgotten, which it ran but did not print.
-
-## Where we differ from the paper, and why
-
-- Its code was never released. What it leaves open was decided here: early stopping watches the training loss
-  (relative improvement below 1e-4 counts as none); dropout is off; h is kept at root mean square 1, because a free
-  h undoes the penalty; hyper-parameters were chosen on a validation slice (of AdamW's own, the quickest within a
-  hundredth of the best).
-- Original and Retrain start from different weights. Retrain* starts from Retrain's with another order of batches;
-  in the converged regime, where nothing else is random, from a third.
-- Seconds are from the request to the new tables in memory, on two CPU cores; the paper used GPUs: only ratios
-  compare.
 - AltEraser adds to the paper's algorithm that with AH-Newton the passes over all are steps of Newton's method over
   all rows together ([how it works](how-it-works.md)), each counted as a pass; with the other solvers they are
-  extrapolated. "plain passes" are as in the paper. They end, or do not begin, where the model is as near its
-  optimum as the original was to its own ("training gap 0": they go on to the tolerance). On ml-1m and
-  kuairec-binary in the paper's regime they do not begin: the AltErasers there are one forgetting pass by different
-  solvers.
-- In the converged regime the time of AltEraser is compared with that of retrainings which end as soon as they
-  reach its loss: by accelerated ALS (Anderson), and by accelerated ALS that ends with joint Newton steps. Retrain
-  itself, with which lists are compared, goes to the optimum.
-- "Speed-up over ALS" in the paper's regime is over ALS with h at ones, which ends at another loss (shown beside
-  it).
+  extrapolated. "plain passes" are as in the paper. "training gap 0": they go on to the optimum, however far from its
+  own the original was.
+- In the converged regime, where nothing but the initial weights is random, Retrain* is another initialisation. The
+  time of AltEraser is compared with that of retrainings which end as soon as they reach its loss: by accelerated ALS
+  (Anderson), and by accelerated ALS that ends with joint Newton steps. Retrain itself, with which lists are compared,
+  goes to the optimum.
+- "Speed-up over ALS" in the paper's regime is over ALS with h at ones, which ends at another loss (shown beside it).
+"""
+EARLIER = """What was measured at a commit that was not recorded was measured with an earlier engine, which ended passes
+over all, or did not begin them, where the model was as near its optimum as the original had been to its own: on ml-1m
+and kuairec-binary in the paper's regime its AltErasers are one forgetting pass by different solvers.
 """
 
 
 def write_page(folder: Path, path: Path) -> int:
-    """Writes the page and its plots, which go beside the results, and returns how many results it is made of."""
-    results = dict(Store(folder).all())
+    """Writes the page, those beside it and their plots, which go to the results; returns how many results there are."""
+    results, headline = dict(Store(folder).all()), dict(Store(folder / opening.FOLDER).all())
     cases = [result["runs"] for result in results.values() if "runs" in result]
     studies = {name: result for name, result in results.items() if "study" in result}
     searches = [result for result in results.values() if "trials" in result]
@@ -68,20 +54,30 @@ def write_page(folder: Path, path: Path) -> int:
         raise DataError(
             f"{folder} holds JSON files that are no results of `python -m studies`. Move them away."
         )
-    page = Page(path)
-    page.add(INTRODUCTION)
-    data = {run["results"][0]["dataset"]: run["data"] for runs in cases for run in runs}
-    page.add("## The data", statistics_table(data).markdown())
-    page.add(*_goals([record for runs in cases for run in runs for record in run["results"]]))
-    for runs in sorted(cases, key=_case_of):
-        _add_case(page, folder, runs)
-    for name, result in studies.items():
-        _add_study(page, folder, name, result)
-    for result in searches:
-        table = tuning_table(result)
-        page.add(f"## The search: {table.title}", measured_at(result["trials"]), table.markdown())
-    page.write()
-    return len(results)
+    pages = {end: Page(path.with_name(f"{path.stem}-{end}.md")) for end in PAGES}
+    _add_goals(pages["goals"], [runs for runs in cases if _case_of(runs)[1] == "noise"])
+    for scenario in ("noise", "privacy"):
+        of_scenario = [runs for runs in cases if _case_of(runs)[1] == scenario]
+        _add_cases(pages[scenario], folder, scenario, sorted(of_scenario, key=_case_of))
+    _add_studies(pages["studies"], folder, studies)
+    _add_settings(pages["settings"], cases, searches)
+    first = Page(path)
+    opening.add_to(
+        first, folder / opening.FOLDER, [run for each in headline.values() for run in each["runs"]]
+    )
+    links = [f"- [{pages[end].path.stem}]({pages[end].path.name}): {text}" for end, text in PAGES.items()]
+    first.add("## More", "\n".join(links))
+    for page in (first, *pages.values()):
+        page.write()
+    return len(results) + len(headline)
+
+
+def _begin(page: Page, title: str, text: str, measured: Iterable[Result], *, by_engine: bool = True) -> None:
+    """The heading of a page, what is on it, the commits of all its figures, and which of them are of which engine."""
+    measured = list(measured)
+    page.add(f"# {title}", text, measured_at(measured) if measured else "Nothing of it was measured yet.")
+    if by_engine and any(each.get("commit") is None for each in measured):
+        page.add(EARLIER)
 
 
 def _case_of(runs: Sequence[Result]) -> Group:
@@ -89,18 +85,44 @@ def _case_of(runs: Sequence[Result]) -> Group:
     return case
 
 
+def _add_cases(page: Page, folder: Path, scenario: str, cases: Sequence[Sequence[Result]]) -> None:
+    """The page of a scenario: a section for each data set and regime."""
+    _begin(page, f"Results: {scenario} scenario", SCENARIOS[scenario], chain(*cases))
+    page.add(TABLES)
+    for runs in cases:
+        _add_case(page, folder, runs)
+
+
+SCENARIOS = {
+    "noise": "False interactions of 64 users are injected, and then forgotten.",
+    "privacy": "64 users have half of their own interactions forgotten.",
+}
+
+
 def _add_case(page: Page, folder: Path, runs: Sequence[Result]) -> None:
     """The section of a data set, scenario and regime: plots, then a table for each kind of measure."""
     records = [record for run in runs for record in run["results"]]
     ((case, methods),) = grouped(records).items()
-    dataset, scenario, regime = case
-    n_runs = max(len(rows) for rows in methods.values())
-    page.add(f"## {dataset}, {scenario}, {regime} regime")
-    page.add(f"{n_runs} run{'s' if n_runs > 1 else ''}. {measured_at(runs)}")
-    for name, svg in _plots(methods):
+    dataset, _, regime = case
+    page.add(f"## {dataset}, {regime} regime", f"{opening.number_of(runs)}. {measured_at(runs)}")
+    for name, svg in case_figures(methods):
         page.plot(folder / f"{'-'.join(case)}-{name}.svg", svg, name)
     for table in tables(records):
         page.add(f"### {table.title.split(' — ')[-1]}", table.markdown())
+
+
+def _add_goals(page: Page, cases: Sequence[Sequence[Result]]) -> None:
+    """The page of goals: a table for each regime and data set of which there is enough."""
+    text = "Noise scenario, means over the runs."
+    _begin(page, "Results: what was to be reached", text, chain(*cases))
+    for regime in ("paper", "converged"):
+        for runs in sorted(cases, key=_case_of):
+            dataset, _, of = _case_of(runs)
+            table = goals_table([record for run in runs for record in run["results"]], dataset, regime)
+            if of == regime and table is not None:
+                reached = sum(row[-1] == YES for row in table.rows)
+                page.add(f"## {table.title}: {reached} of {len(table.rows)} reached", measured_at(runs))
+                page.add(table.markdown())
 
 
 STUDIES = {
@@ -112,117 +134,31 @@ STUDIES = {
 }
 
 
-def _add_study(page: Page, folder: Path, name: str, result: Result) -> None:
-    """The section of a study: its table, and its figure if it has one."""
-    study, records = result["study"], result["records"]
-    of = f"{records[0]['dataset']}, {records[0]['regime']} regime"
-    if (sliced := result["users"]) != result["data"]["users"]:
-        of += f", {sliced} of its {result['data']['users']} users"
-    page.add(f"## {STUDIES[study]}: {of}", measured_at([result]))
-    if study in FIGURES:
-        page.plot(folder / f"{name}.svg", FIGURES[study](f"{STUDIES[study]}: {of}", records), name)
-    page.add(study_table(study, records).markdown())
+def _add_studies(page: Page, folder: Path, studies: Mapping[str, Result]) -> None:
+    """The page of studies: the table of each, and its figure if it has one."""
+    text = "Questions beside the paper's tables, each run once."
+    _begin(page, "Results: studies", text, studies.values())
+    for name, result in studies.items():
+        study, records = result["study"], result["records"]
+        of = f"{records[0]['dataset']}, {records[0]['regime']} regime"
+        if (sliced := result["users"]) != result["data"]["users"]:
+            of += f", {sliced} of its {result['data']['users']} users"
+        page.add(f"## {STUDIES[study]}: {of}", measured_at([result]))
+        if study in FIGURES:
+            page.plot(folder / f"{name}.svg", FIGURES[study](f"{STUDIES[study]}: {of}", records), name)
+        page.add(study_table(study, records).markdown())
 
 
-def _lines(records: Sequence[Record], x: str, *path: str) -> plots.Lines:
-    """A line for each method: a figure against what was varied."""
-    methods = dict.fromkeys(r["method"] for r in records)
-    lines = {}
-    for method in methods:
-        points = sorted(
-            (float(r[x]), mean_of([r], *path)) for r in records if r["method"] == method and path[0] in r
-        )
-        if points:
-            lines[method] = ([across for across, _ in points], [up for _, up in points])
-    return lines
-
-
-def _sizes_figure(title: str, records: Sequence[Record]) -> str:
-    x = "interactions deleted"
-    rows = {
-        "seconds": {x: _lines(records, "size", "seconds")},
-        "RBO@10": {x: _lines(records, "size", "rbo", "10")},
-    }
-    return plots.panels(title, rows, log_x=[x], log_y=["seconds"])
-
-
-def _conditions_figure(title: str, records: Sequence[Record]) -> str:
-    varied = list(dict.fromkeys(r["varied"] for r in records))
-    of = {each: [r for r in records if r["varied"] == each] for each in varied}
-    rows = {
-        "RBO@10 with Retrain": {each: _lines(of[each], "value", "rbo", "10") for each in varied},
-        "NDCG@10": {each: _lines(of[each], "value", "ndcg", "10") for each in varied},
-    }
-    return plots.panels(title, rows, log_x=varied)
-
-
-def _acceleration_figure(title: str, records: Sequence[Record]) -> str:
-    row = {}
-    for task in dict.fromkeys(r["task"] for r in records):
-        chosen = [r for r in records if r["task"] == task]
-        lowest = min(min(r["losses"]) for r in chosen)
-        lines = {}
-        for r in chosen:
-            points = [
-                (t, loss - lowest) for t, loss in zip(r["clock"], r["losses"], strict=True) if loss > lowest
-            ]
-            lines[r["way"]] = ([t for t, _ in points], [gap for _, gap in points])
-        row[f"seconds to {task}"] = lines
-    return plots.panels(
-        title, {"loss above the lowest": row}, log_x=list(row), log_y=["loss above the lowest"]
+def _add_settings(page: Page, cases: Sequence[Sequence[Result]], searches: Sequence[Result]) -> None:
+    """The page of the data sets and of the searches for settings."""
+    text = (
+        "The settings of `studies/settings.json` were chosen by NDCG@10 on a tenth of the training data; of AdamW's "
+        "own, the quickest within a hundredth of the best. In brackets the sizes that the paper printed."
     )
-
-
-FIGURES: dict[str, Callable[[str, Sequence[Record]], str]] = {
-    "sizes": _sizes_figure,
-    "conditions": _conditions_figure,
-    "acceleration": _acceleration_figure,
-}
-
-
-def _goals(records: Sequence[Record]) -> Iterator[str]:
-    yield "## What was to be reached\n\nNoise scenario, means over the runs.\n"
-    for regime in ("paper", "converged"):
-        for dataset in dict.fromkeys(record["dataset"] for record in records):
-            table = goals_table(records, dataset, regime)
-            if table is not None:
-                reached = sum(row[-1] == YES for row in table.rows)
-                yield f"### {table.title}: {reached} of {len(table.rows)} reached"
-                yield table.markdown()
-
-
-def _plots(methods: Mapping[str, list[Record]]) -> Iterator[tuple[str, str]]:
-    """Agreement against seconds, the memory of the forgotten, and loss against passes."""
-
-    def mean(name: str, *path: str) -> float:
-        return mean_of(methods[name], *path)
-
-    yield (
-        "rbo-seconds",
-        plots.scatter(
-            "RBO@10 with Retrain against seconds",
-            {name: (mean(name, "seconds"), mean(name, "rbo", "10")) for name in methods if name != ORIGINAL},
-            x="seconds (log)",
-            y="RBO@10",
-        ),
-    )
-    yield (
-        "re-predict",
-        plots.bars("Mean score of the forgotten pairs", {n: mean(n, "re_predict") for n in methods}),
-    )
-    first = {
-        name: rows[0]
-        for name, rows in methods.items()
-        if "losses" in rows[0] and name.startswith("AltEraser")
-    }
-    if first:
-        lowest = min(min(record["losses"]) for record in first.values())
-        lines = {}
-        for name, record in first.items():
-            losses = [record["loss_before"], *record["losses"]]
-            above = [(number, loss - lowest) for number, loss in enumerate(losses) if loss > lowest]
-            lines[name] = ([number for number, _ in above], [gap for _, gap in above])
-        yield (
-            "loss-passes",
-            plots.curves("Loss above the lowest, first run", lines, x="passes", y="gap", log=True),
-        )
+    trials = [trial for search in searches for trial in search["trials"]]
+    _begin(page, "Results: data and settings", text, trials, by_engine=False)
+    data = {run["results"][0]["dataset"]: run["data"] for runs in cases for run in runs}
+    page.add("## The data", statistics_table(data).markdown())
+    for search in searches:
+        table = tuning_table(search)
+        page.add(f"## The search: {table.title}", measured_at(search["trials"]), table.markdown())

@@ -24,9 +24,11 @@ from studies.methods import (
     AH_NEWTON,
     METHODS,
     ORIGINAL,
+    OWN_START,
     RETRAIN,
     RETRAIN_ALS,
     SAME_LOSS,
+    Start,
     methods_of,
 )
 from studies.settings import Regime, Settings
@@ -76,14 +78,18 @@ def run_case(
     began = time.perf_counter()
     training = train_original(case, settings, full)
     seconds = {ORIGINAL: time.perf_counter() - began}
-    original = training.model
-    models: dict[str, Any] = {ORIGINAL: original}
+    originals = {OWN_START: training.model}
+    models: dict[str, Any] = {ORIGINAL: training.model}
     extra = {ORIGINAL: {"passes": len(training.losses), "converged": training.converged}}
     losses: dict[str, float] = {}
     for name in wanted:
         if name == ORIGINAL:
             continue
         announce(name)
+        start = METHODS[name].start
+        if start not in originals:
+            originals[start] = train_original(case, settings, full, start).model
+        original = originals[start]
         erasure, seconds[name] = timed(
             lambda name=name: METHODS[name].build(settings, case.regime, case.rng, losses),  # type: ignore[misc]
             original,
@@ -109,11 +115,15 @@ def run_case(
     ]
 
 
-def train_original(case: Case, settings: Settings, full: Interactions) -> Training[Any]:
-    """The original of a case: ENMF as in the paper, or MF where training goes to the optimum."""
+def train_original(
+    case: Case, settings: Settings, full: Interactions, start: Start = OWN_START
+) -> Training[Any]:
+    """An original of a case: ENMF as in the paper, or MF where training goes to the optimum."""
     kind: type[ENMF] | type[MF] = ENMF if case.regime == "paper" else MF
-    start = kind.sized_for(full, dim=settings.dim, objective=settings.objective(), rng=case.rng("original"))
-    return settings.trainer(case.regime).train(start, full, rng=case.rng("original order"))
+    rng = case.rng(start.weights)
+    untrained = kind.sized_for(full, dim=settings.dim, objective=settings.objective(), rng=rng)
+    order = rng if start.order is None else case.rng(start.order)
+    return settings.trainer(case.regime).train(untrained, full, rng=order)
 
 
 def prepare(case: Case, data: Interactions) -> tuple[Interactions, Interactions, Requests]:

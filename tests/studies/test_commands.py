@@ -43,7 +43,8 @@ def test_every_option_that_the_command_alteraser_had_is_there() -> None:
     assert options["reproduce"] == common | {"scenario", "runs", "methods", "resume"}
     assert options["study"] == common | {"which", "users"}
     assert options["tune"] == common
-    assert set(options) == {*MOVED, "page"}
+    assert options["headline"] == {"out", "runs", "resume", "seed", "data_dir", "json"}
+    assert set(options) == {*MOVED, "headline", "page"}
 
 
 @pytest.mark.parametrize("name", MOVED)
@@ -71,14 +72,15 @@ def test_bad_input_ends_as_in_the_command_alteraser(
     assert "Error: No method is called Magic" in capsys.readouterr().err
 
 
-def test_the_page_in_docs_is_made_of_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_in_docs_are_made_of_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "_svg", lambda *_: "<svg/>")  # the text is compared, not the pictures
     monkeypatch.chdir(Path(__file__).parents[2])
-    (tmp_path / "results").mkdir()
-    for file in commands.RESULTS.glob("*.json"):
-        (tmp_path / "results" / file.name).symlink_to(file.resolve())
-    assert write_page(tmp_path / "results", tmp_path / "results.md") == len(
-        list(commands.RESULTS.glob("*.json"))
-    )
-    made = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert made == commands.PAGE.read_text(encoding="utf-8"), "run `make results-page`"
+    files = list(commands.RESULTS.rglob("*.json"))
+    for file in files:
+        link = tmp_path / file.relative_to(commands.PAGE.parent)
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(file.resolve())
+    assert write_page(tmp_path / "results", tmp_path / "results.md") == len(files)
+    made = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.glob("*.md")}
+    there = commands.PAGE.parent.glob(f"{commands.PAGE.stem}*.md")
+    assert made == {page.name: page.read_text(encoding="utf-8") for page in there}, "run `make results-page`"

@@ -301,8 +301,8 @@ def test_the_page_is_made_of_the_results_alone(
         measured = {"data": sizes(data), "results": [r for r in kept if r["run"] == run]}
         add_run(store, Case("ml-1m", "noise", "converged", run), measured)
     assert write_page(tmp_path / "results", tmp_path / "results.md") == 1
-    page = (tmp_path / "results.md").read_text()
-    assert "120 [6,040]" in page
+    assert "120 [6,040]" in (tmp_path / "results-settings.md").read_text()
+    page = (tmp_path / "results-noise.md").read_text()
     assert "2 runs. Measured at commit `abc`." in page
     for picture in ("rbo-seconds", "re-predict", "loss-passes"):
         assert f"(results/ml-1m-noise-converged-{picture}.svg)" in page

@@ -126,7 +126,7 @@ def test_the_page_shows_a_study_with_its_figure(study: str, records_of: Any, tmp
     store.create()
     store.write("part", {"study": study, "data": {"users": 500}, "users": 120, "records": records})
     write_page(tmp_path / "results", tmp_path / "page.md")
-    page = (tmp_path / "page.md").read_text()
+    page = (tmp_path / "page-studies.md").read_text()
     assert "120 of its 500 users" in page
     assert study_table(study, records).markdown() in page
     drawn = tmp_path / "results" / "part.svg"

@@ -10,7 +10,7 @@ from xml.sax.saxutils import quoteattr
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 COLOURS = {"original": "#8d99ae", "unlearned": "#2a9d8f", "retrained": "#e07a5f"}
 _OTHER_COLOURS = (
@@ -129,6 +129,52 @@ def scatter(title: str, points: Mapping[str, tuple[float, float]], *, x: str, y:
     axes.set_title(title, loc="left", fontsize=11)
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
+    return _svg(figure, title)
+
+
+Points = tuple[Sequence[float], Sequence[float]]
+
+
+def clouds(
+    title: str,
+    panels: Mapping[str, Mapping[str, Points]],
+    *,
+    hollow: Mapping[str, Mapping[str, tuple[float, float]]],
+    hollow_name: str,
+    x: str,
+    y: str,
+) -> str:
+    """A plot for each panel, side by side: small points for the runs of each name, a large one at their mean.
+
+    `hollow` has points of others for some names, drawn hollow. x is on a logarithmic scale.
+    """
+    names = list(dict.fromkeys(name for clouds in panels.values() for name in clouds))
+    figure = Figure(figsize=(0.6 + 3.0 * len(panels), 3.6), layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)[0]
+    drawn: dict[str, Any] = {}
+    for axes, (panel, clouds) in zip(grid, panels.items(), strict=True):
+        for name, (across, up) in clouds.items():
+            colour = _colour(name, names)
+            axes.scatter(across, up, color=colour, s=10, alpha=0.35, linewidths=0)
+            mean = sum(across) / len(across), sum(up) / len(up)
+            drawn[name] = axes.scatter(*([value] for value in mean), color=colour, s=55, zorder=3)
+        for name, point in hollow.get(panel, {}).items():
+            square: dict[str, Any] = {"marker": "s", "facecolors": "none", "linewidths": 1.5}
+            axes.scatter(*([value] for value in point), s=60, edgecolors=_colour(name, names), **square)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_title(panel, fontsize=10)
+        axes.set_xlabel(x)
+        axes.spines[["top", "right"]].set_visible(False)
+    grid[0].set_ylabel(y)
+    drawn[hollow_name] = grid[0].scatter([], [], s=60, marker="s", facecolors="none", edgecolors="#222222")
+    figure.suptitle(title, x=0.02, ha="left", fontsize=11)
+    legend = figure.legend(
+        list(drawn.values()), list(drawn), frameon=False, loc="outside lower center", ncols=4, fontsize=8
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
     return _svg(figure, title)
 
 
