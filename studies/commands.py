@@ -201,8 +201,8 @@ def defaults(
         str,
         typer.Option(
             metavar="LIST",
-            help="Of grid, default, rule, popular, implicit, implicit-grid, tune, separated by commas. Defaults need the "
-            "grids of the other data sets.",
+            help="Of grid, default, rule, popular, implicit, implicit-grid, tune, separated by commas. Defaults need "
+            "the grids of the other data sets.",
         ),
     ] = "grid,default,rule,popular,implicit",
     seeds: Annotated[int, typer.Option(min=1, help="How many splits.")] = 3,

@@ -36,6 +36,6 @@ def implicit(parts: Parts, **settings: float) -> Result:
     began = time.perf_counter()
     als.fit(matrix, show_progress=False)
     seconds = time.perf_counter() - began
-    tables = (torch.from_numpy(np.asarray(each)) for each in (als.user_factors, als.item_factors))
-    model = MF(*tables, Objective(w0=1.0, l2=1.0))  # scores alone are asked of it
+    users, items = (torch.from_numpy(np.asarray(each)) for each in (als.user_factors, als.item_factors))
+    model = MF(users, items, Objective(w0=1.0, l2=1.0))  # scores alone are asked of it
     return {"passes": als.iterations, "seconds": seconds, **parts.ndcg(model)}

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import RegularGridInterpolator
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.split import holdout
@@ -37,7 +36,7 @@ DIM, K, MAX_USERS = 64, 10, 10_000
 GRID_W0, GRID_L2 = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3), (0.001, 0.003, 0.01, 0.03, 0.1)
 # The grid of implicit's settings, as many points: of alpha, which is 1/w0, and of its plain penalty.
 GRID_ALPHA, GRID_REGULARIZATION = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0), (0.01, 0.1, 1.0, 10.0, 100.0)
-W0_FACTORS, TIGHTNESSES = (0.5, 1.0, 2.0), (0.15, 0.2, 0.3, 0.4, 0.5)
+W0_FACTORS, TIGHTNESSES = (0.5, 0.7, 1.0, 1.4, 2.0), (0.15, 0.2, 0.3, 0.4, 0.5)
 WHAT = ("grid", "default", "rule", "popular", "implicit", "implicit-grid", "tune")
 Announce = Callable[[str], None]
 
@@ -192,11 +191,14 @@ def rule_without(origin: str, store: Store) -> Rule:
 
 @dataclass(frozen=True, eq=False)
 class _Surface:
-    """The NDCG@10 of a grid with one split, as a share of its best, between the points by interpolation."""
+    """The NDCG@10 of a grid with one split as a share of its best, by w0 and then by tightness, l2 over the noise edge.
+
+    Between the points it is interpolated in these coordinates, in which good settings lie on a straight ridge.
+    """
 
     density: float
-    edge: RegularGridInterpolator
-    ndcg: RegularGridInterpolator
+    tightness: NDArray[np.float64]  # [w0, l2]
+    ndcg: NDArray[np.float64]  # [w0, l2]
 
     @staticmethod
     def is_whole(result: Mapping[str, Any]) -> bool:
@@ -206,20 +208,18 @@ class _Surface:
     def of(cls, result: Mapping[str, Any]) -> _Surface:
         found = {(each["w0"], each["l2"]): each["validation"] for each in _first_grid(result)}
         values = np.array([[found[w0, l2] for l2 in GRID_L2] for w0 in GRID_W0])
-        w0, l2 = np.log(GRID_W0), np.log(GRID_L2)
-        edges = np.log([result["data"]["noise_edge"][str(each)] for each in GRID_W0])
+        edges = np.array([result["data"]["noise_edge"][str(w0)] for w0 in GRID_W0])
         return cls(
-            result["data"]["density"],
-            RegularGridInterpolator((w0,), edges, bounds_error=False, fill_value=None),
-            RegularGridInterpolator((w0, l2), values / values.max(), bounds_error=False, fill_value=None),
+            result["data"]["density"], np.array(GRID_L2)[None, :] / edges[:, None], values / values.max()
         )
 
     def share(self, rule: Rule) -> float:
         """What settings by the rule would reach; those outside of the grid count as at its border."""
-        w0 = np.log(rule.w0_factor * self.density**0.5)
-        w0 = np.clip(w0, np.log(GRID_W0[0]), np.log(GRID_W0[-1]))
-        l2 = np.log(rule.tightness) + self.edge([w0])[0]
-        return float(self.ndcg([[w0, np.clip(l2, np.log(GRID_L2[0]), np.log(GRID_L2[-1]))]])[0])
+        at_rule = [
+            np.interp(np.log(rule.tightness), np.log(tightness), ndcg)
+            for tightness, ndcg in zip(self.tightness, self.ndcg, strict=True)
+        ]
+        return float(np.interp(np.log(rule.w0_factor * self.density**0.5), np.log(GRID_W0), at_rule))
 
 
 def _first_grid(result: Mapping[str, Any]) -> list[Result]:

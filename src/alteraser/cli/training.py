@@ -136,11 +136,6 @@ def train(
     check_trainer_options(trainer, model, learning_rate=learning_rate, solve_h=solve_h or None)
     make_ready(out, force=force)
     rng = random_generator(seed, "train")
-    weighting = {
-        "l2_scaling": l2_scaling,
-        "user_activity": user_activity,
-        "item_popularity": item_popularity,
-    }
     settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
     chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
@@ -154,7 +149,9 @@ def train(
             w0=w0,
             l2=l2,
             progress=watch,
-            **weighting,
+            l2_scaling=l2_scaling,
+            user_activity=user_activity,
+            item_popularity=item_popularity,
         )
     looked = time.perf_counter() - began
     start = untrained(model, interactions, dim=dim, objective=choice.objective, rng=rng, dtype=dtype)

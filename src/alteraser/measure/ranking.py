@@ -59,12 +59,11 @@ def best_columns(scores: Tensor, wanted: int) -> Tensor:
 
 def hits(lists: Lists, users: NDArray[np.int64], relevant: CSR) -> Hits:
     """Which places of each user's list hold one of the user's relevant items."""
-    found = np.zeros(lists.shape, dtype=np.bool_)
-    for place, user in enumerate(users):
-        found[place] = np.isin(
-            lists[place], relevant.columns[relevant.starts[user] : relevant.starts[user + 1]]
-        )
-    return found
+    n_columns = 1 + max(int(lists.max(initial=-1)), int(relevant.columns.max(initial=-1)))
+    keys = relevant.pair_keys(n_columns)
+    wanted = users[:, None] * n_columns + lists
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1) if len(keys) else np.zeros_like(wanted)
+    return (lists >= 0) & (keys[place] == wanted) if len(keys) else np.zeros(lists.shape, dtype=np.bool_)
 
 
 def recall(found: Hits, n_relevant: NDArray[np.int64], k: int) -> NDArray[np.float64]:
