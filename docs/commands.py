@@ -38,16 +38,17 @@ def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 def _section(path: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and "--help" not in p.opts]
-    usage = " ".join([path, *(p.metavar or p.name.upper() for p in arguments), "[OPTIONS]"])
+    names = {p.name: p.metavar or p.name.upper() for p in arguments}
+    usage = " ".join([path, *(names[p.name] if p.required else f"[{names[p.name]}]" for p in arguments)])
     example = inspect.cleandoc(command.epilog.partition("Example:\n")[2])
     lines = [
         f"## {path}\n",
-        f"`{usage}`\n",
+        f"`{usage} [OPTIONS]`\n",
         f"{inspect.cleandoc(command.help)}\n",
         f"```sh\n{example}\n```\n",
     ]
     lines += ["| | | default |", "| --- | --- | --- |"]
-    lines += [f"| `{p.metavar or p.name.upper()}` | {p.help} | required |" for p in arguments]
+    lines += [f"| `{names[p.name]}` | {p.help} | {'required' if p.required else ''} |" for p in arguments]
     lines += [f"| `{', '.join([*p.opts, *p.secondary_opts])}` | {p.help} | {_default(p)} |" for p in options]
     return "\n".join(lines) + "\n"
 

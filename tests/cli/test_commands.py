@@ -153,6 +153,29 @@ def test_recommend_to_many(ok: Ok, workspace: Path, tmp_path: Path, name: str) -
     assert table[3:]["item_id"].to_list() == [each["item_id"] for each in one]
 
 
+def test_recommend_to_users_typed_one_after_another_each_once(ok: Ok, run: Any, workspace: Path) -> None:
+    users = [f"person-{number:03d}@mail.example" for number in (7, 3, 7)]
+    named = [part for user in users for part in ("--user", user)]
+    asked = ("recommend", workspace / "model", workspace / "data.csv", *named)
+    listed = ok(*asked, "-k", 3)["recommendations"]
+    assert [each["user_id"] for each in listed] == [users[0]] * 3 + [users[1]] * 3
+    owned = set(pl.read_csv(workspace / "data.csv").select("member", "product").rows())
+    assert not owned & {(each["user_id"], each["item_id"]) for each in listed}
+    everything = ok(*asked, "-k", 25, "--include-seen")["recommendations"]
+    assert len(everything) == 50
+    assert run(*asked).err == run(*asked, "--include-seen").err == ""
+
+
+def test_recommend_warns_that_lists_may_hold_what_users_have(run: Any, workspace: Path) -> None:
+    asked = ("recommend", workspace / "model", "--user", "person-003@mail.example")
+    ran = run(*asked, "--json")
+    assert ran.code == 0
+    assert len(ran.json["recommendations"]) == 10
+    assert "already have" in ran.err
+    assert "--include-seen" in ran.err
+    assert run(*asked, "--include-seen").err == ""
+
+
 def test_numeric_ids_are_asked_for_as_they_are_written(ok: Ok, tmp_path: Path) -> None:
     pl.DataFrame({"user_id": [1, 1, 2, 2, 10], "item_id": [7, 8, 7, 9, 8]}).write_parquet(
         tmp_path / "d.parquet"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from rich.console import Console
 
+from alteraser.cli.asking import RequestOptions, asks
 from alteraser.cli.options import (
     Data,
     DataOptions,
@@ -16,7 +17,6 @@ from alteraser.cli.options import (
     Json,
     MissingOption,
     ModelPath,
-    RequestFile,
     Seed,
     example,
     random_generator,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from alteraser.versions.version import Version
 
 EXAMPLE = example(
+    "alteraser forget model ratings.parquet --user 42 --out model2",
     "alteraser forget model ratings.parquet --requests requests.csv \\",
     "  --out model2 --remaining rest.parquet",
 )
@@ -54,10 +55,11 @@ ScopeName = Literal["forgetting", "affected", "all"]
 
 
 @reads_data
+@asks
 def forget(
     model: ModelPath,
     data: Data,
-    requests: RequestFile,
+    asked: RequestOptions,
     out: Annotated[
         Path, typer.Option(metavar="MODEL2", help="The folder of the new model.", show_default=False)
     ],
@@ -135,11 +137,11 @@ def forget(
 ) -> None:
     """Make a model forget what the requests name, and write the new model.
 
-    A request is a line with a user, an item or both, and if wanted a period: columns (or JSON keys) user, item,
-    from and to; in JSON-lines also items, a list. What is left empty is not asked for: a user alone means all that
-    the user has. The data is read as it was when the model was trained, unless options say otherwise.
+    Requests are typed (--user, --item, --pair) or in a file, where a request is a line with a user, an item or both,
+    and if wanted a period: columns (or JSON keys) user, item, from and to; in JSON-lines also items, a list. What is
+    left empty is not asked for: a user alone means all that the user has. The data is read as it was when the model
+    was trained, unless options say otherwise.
     """
-    from alteraser.data.request_files import read_requests
     from alteraser.versions.history import read_key
     from alteraser.versions.version import load_version, make_ready
 
@@ -149,12 +151,12 @@ def forget(
     settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
     of_alteraser = {"solver": solver, "scope": scope, "budget_seconds": budget_seconds}
     unlearner = _unlearner(version, method, of_alteraser, trainer, settings | {"solve_h": solve_h}, seed=seed)
-    asked = read_requests(requests)
+    requests = asked.read()
     read_options = options.read_options(data, version.read_options)
     full = version.read(data, data_dir=options.data_dir, read_options=read_options)
     with progress("Forgetting") as watch:
         following, erasure = version.forget(
-            full, asked, unlearner=unlearner, key=key, missing=missing, progress=watch
+            full, requests, unlearner=unlearner, key=key, missing=missing, progress=watch
         )
     following.save(out, remaining=None if remaining is None else (erasure.remain, remaining), force=force)
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(

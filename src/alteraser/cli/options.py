@@ -120,25 +120,38 @@ class DataOptions:
 
 def reads_data(command: Command) -> Command:
     """The command with the options of `DataOptions` added; it receives them as its argument `options`."""
+    return takes_group(command, "options", DataOptions, last=True)
+
+
+def takes_group(command: Command, argument: str, group: type[Any], *, last: bool = False) -> Command:
+    """The command with an option for each field of a dataclass, which it receives as that argument.
+
+    Help lists them in the place of the argument or, if asked for, last.
+    """
     hints = get_type_hints(command, include_extras=True)
-    added = get_type_hints(DataOptions, include_extras=True)
-    names = [field.name for field in fields(DataOptions)]
+    added = get_type_hints(group, include_extras=True)
+    names = {f"{argument}_{field.name}": field for field in fields(group)}
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
-        options = DataOptions(**{name: arguments.pop(f"data_option_{name}") for name in names})
-        command(**arguments, options=options)
+        given = group(**{field.name: arguments.pop(name) for name, field in names.items()})
+        command(**arguments, **{argument: given})
 
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "options"]
+    own = list(inspect.signature(command).parameters.values())
+    place = len(own) if last else [p.name for p in own].index(argument)
     extra = [
         inspect.Parameter(
-            f"data_option_{name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=added[name]
+            name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=added[field.name]
         )
-        for name in names
+        for name, field in names.items()
     ]
-    parameters = [
-        p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own
-    ] + extra
+    kept = [
+        each
+        if each.name == argument
+        else each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in own
+    ]
+    parameters = [p for p in (*kept[:place], *extra, *kept[place:]) if p.name != argument]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run  # type: ignore[return-value]
