@@ -231,6 +231,15 @@ def test_a_folder_of_format_1_is_read_forgets_and_is_written_with_its_old_batche
         assert again.user_vocabulary.n_forgotten == version.user_vocabulary.n_forgotten + 1
 
 
+def test_a_model_from_before_ratings_had_to_be_spoken_of_reads_them_as_it_did(tmp_path: Path) -> None:
+    version = ae.load_version(FORMAT1 / "mf")
+    rated = pl.read_csv(FORMAT1 / "data.csv", infer_schema=False).with_columns(rating=pl.lit(1))
+    rated.write_csv(tmp_path / "rated.csv")
+    version.aligned(version.read(tmp_path / "rated.csv"))
+    with pytest.raises(ae.ColumnError, match="--any-rating"):
+        ae.read_interactions(tmp_path / "rated.csv")
+
+
 def test_a_folder_of_a_later_format_is_refused_by_its_number(tmp_path: Path) -> None:
     shutil.copytree(FORMAT1 / "mf", tmp_path / "model")
     later = manifest(tmp_path / "model") | {"version": 7}

@@ -52,8 +52,14 @@ def _root(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Say more, on standard error; also behind a command.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Say nothing but results, warnings and errors.")
+    ] = False,
 ) -> None:
-    del show_version
+    del show_version, verbose, quiet  # `run` has taken the last two out already: they are here for the help
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RECOMMEND_EXAMPLE = example(
     "alteraser recommend model ratings.parquet --user 42 --user 43 -k 10",
-    "alteraser recommend model ratings.parquet --users users.csv --out lists.parquet",
+    "alteraser recommend model ratings.parquet --users users.csv --out lists.csv",
 )
 SIMILAR_EXAMPLE = example("alteraser similar model --item 'Baking: Rye sourdough' -k 10")
 K = Annotated[int, typer.Option("-k", "--k", metavar="K", help="How many items at most.")]
@@ -134,10 +134,7 @@ def _asked(typed: list[str], file: Path | None) -> pl.Series:
 
 def _seen(version: Version, data: str, options: DataOptions) -> Interactions:
     """All that users have counts, also what was rated too low or was too rare to be trained on."""
-    from alteraser.data.read_options import ReadOptions
-
-    pairs = ReadOptions(user=version.read_options.user, item=version.read_options.item)
-    return options.open(data, pairs)
+    return options.read(data, options.read_options(data, version.read_options).pairs_alone())
 
 
 def _table(lists: pl.DataFrame, title: str) -> Any:

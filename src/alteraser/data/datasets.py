@@ -18,10 +18,10 @@ from alteraser.errors import DataError, DatasetNotFound
 
 # Ratings are kept out of the weights: the papers take every rating as one positive.
 DATASETS = {
-    "ml-1m": ReadOptions(time="time_rank"),
+    "ml-1m": ReadOptions(time="time_rank", any_rating=True),
     "amazon-14core": ReadOptions(),
     "kuairec-binary": ReadOptions(time="time_rank"),
-    "ml-100k": ReadOptions(time="timestamp"),
+    "ml-100k": ReadOptions(time="timestamp", any_rating=True),
     "synthetic": ReadOptions(time="time"),
 }
 SYNTHETIC = "synthetic"

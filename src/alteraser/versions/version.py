@@ -80,7 +80,7 @@ class Version:
             model=storable(model),
             user_vocabulary=data.user_vocabulary,
             item_vocabulary=data.item_vocabulary,
-            read_options=read_options or written_read_options(data),
+            read_options=(read_options or written_read_options(data)).as_trained(),
             data_digest=data.digest(),
             history=history,
             training=None if trainer is None else recorded(trainer),
@@ -244,7 +244,7 @@ class Version:
                 "The remaining data is not that of this version (its digest differs). Give the `remain` of the erasure "
                 "that made it."
             )
-        read_options = written_read_options(data)
+        read_options = written_read_options(data).as_trained()
         return self if read_options == self.read_options else replace(self, read_options=read_options)
 
     def _write(self, path: Path, *, force: bool) -> None:
@@ -289,7 +289,7 @@ def load_version(path: str | Path) -> Version:
             model=checkpoint.model,
             user_vocabulary=checkpoint.user_vocabulary,
             item_vocabulary=checkpoint.item_vocabulary,
-            read_options=ReadOptions.from_dict(record["data"]["reading"]),
+            read_options=ReadOptions.from_dict(record["data"]["reading"]).as_trained(),
             data_digest=str(record["data"]["sha256"]),
             history=tuple(Batch.from_dict(each) for each in batches),
             training=_training(record.get("training")),
