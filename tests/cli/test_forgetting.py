@@ -54,9 +54,9 @@ def test_nothing_written_or_said_names_the_forgotten(run: Any, workspace: Path, 
         ran = run(*forget(workspace, model2, "--remaining", remaining, "--force"))
         assert ran.code == 0, ran.err
         said.append(ran.out + ran.err)
-    pl.read_parquet(rest).select("user_id").unique().write_csv(users := tmp_path.parent / "users.csv")
+    pl.read_parquet(rest).select(user_id="member").unique().write_csv(users := tmp_path.parent / "users.csv")
     for arguments in (
-        ("recommend", model2, "--users", users, "--out", tmp_path / "lists.parquet", "--exclude", rest),
+        ("recommend", model2, rest, "--users", users, "--out", tmp_path / "lists.parquet"),
         ("recommend", model2, "--users", users, "--out", tmp_path / "lists.csv"),
         (
             *("compare", "--data", workspace / "data.csv", "--requests", workspace / "requests.csv"),
@@ -76,7 +76,7 @@ def test_nothing_written_or_said_names_the_forgotten(run: Any, workspace: Path, 
     # The pairs are gone though their users and items stay.
     for path in (rest, rest_csv):
         table = pl.read_parquet(path) if path is rest else pl.read_csv(path)
-        own = table.filter(pl.col("user_id").str.starts_with("person-001"))["item_id"].to_list()
+        own = table.filter(pl.col("member").str.starts_with("person-001"))["product"].to_list()
         assert "Thing 05" in own
         assert not {"Thing 03", "Thing 04"} & set(own)
     original, unlearned = parameters(workspace / "model"), parameters(model2)
@@ -250,7 +250,9 @@ def test_the_model_remembers_how_a_named_data_set_was_read(ok: Ok, tmp_path: Pat
     )
     result = ok(*asked, "--remaining", tmp_path / "rest.csv")
     assert result["remaining_interactions"] == trained["interactions"] - result["forgotten"]["interactions"]
-    # The remaining data has no ratings any more and is not cut again.
+    # The remaining data has its ratings, also low ones and rare items, and is read as before.
+    rest = pl.read_csv(tmp_path / "rest.csv", try_parse_dates=True)
+    assert rest.equals(table.filter(~pl.col("user_id").str.starts_with("person-005")))
     requests.write_text("item\nThing 09\n")
     ok(
         "forget",

@@ -67,7 +67,9 @@ def forget(
     remaining: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the remaining data here (.csv or .parquet).", show_default=False
+            metavar="FILE",
+            help="Write the data without what is forgotten here, all other rows and columns kept (.csv or .parquet).",
+            show_default=False,
         ),
     ] = None,
     method: Annotated[MethodName, typer.Option(help="How to forget.")] = "alteraser",
@@ -142,6 +144,7 @@ def forget(
     left empty is not asked for: a user alone means all that the user has. The data is read as it was when the model
     was trained, unless options say otherwise.
     """
+    from alteraser.data.source_tables import open_source
     from alteraser.versions.history import read_key
     from alteraser.versions.version import load_version, make_ready
 
@@ -158,7 +161,11 @@ def forget(
         following, erasure = version.forget(
             full, requests, unlearner=unlearner, key=key, missing=missing, progress=watch
         )
-    following.save(out, remaining=None if remaining is None else (erasure.remain, remaining), force=force)
+    rest = None
+    if remaining is not None:
+        source = open_source(data, data_dir=options.data_dir, read_options=read_options)
+        rest = (source.without(requests), remaining)
+    following.save(out, remaining=rest, force=force)
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(
         version.model, erasure, method
     )

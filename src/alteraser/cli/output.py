@@ -69,10 +69,17 @@ def print_table(to: Console, table: Table) -> None:
 
 
 class _ToStandardError(logging.Handler):
-    """Shows what modules log as notes, wherever standard error leads just then."""
+    """Shows what modules log as notes, each once, wherever standard error leads just then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        note(self.format(record))
+        text = self.format(record)
+        if text not in self._shown:  # data may be read more than once
+            self._shown.add(text)
+            note(text)
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Unpack
 
@@ -30,6 +32,20 @@ def read_interactions(
     """
     path = Path(path)
     read_options = (read_options or ReadOptions()).with_options(options)
+    with readable(path) as ending:
+        if ending in PARQUET:
+            table, read_options = _read_parquet(path, read_options)
+        else:
+            table, read_options = _read_text(path, ending, read_options)
+    if table.height == 0:
+        raise DataError(f"{path} holds no interactions, only a header; at least one row is wanted.")
+    log.debug("%s has %d rows", path, table.height)
+    return interactions(table, read_options=read_options)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[str]:
+    """The ending that says how to read a file; within the block, what reading fails with becomes a `DataError`."""
     ending = readable_ending(path)
     if ending is None:
         raise DataError(
@@ -38,20 +54,13 @@ def read_interactions(
         )
     check_readable(path)
     try:
-        if ending in PARQUET:
-            table, read_options = _read_parquet(path, read_options)
-        else:
-            table, read_options = _read_text(path, ending, read_options)
+        yield ending
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
         # The reader's own message may quote a line of the file: its kind is told, its text is not.
         raise DataError(
             f"{path} could not be read as {ending} ({type(error).__name__}). Check that it is complete, in UTF-8 if "
             f"it is text, and that each line has as many fields as the header."
         ) from None
-    if table.height == 0:
-        raise DataError(f"{path} holds no interactions, only a header; at least one row is wanted.")
-    log.debug("%s has %d rows", path, table.height)
-    return interactions(table, read_options=read_options)
 
 
 def readable_ending(path: Path) -> str | None:
@@ -94,12 +103,12 @@ def _read_text(path: Path, ending: str, read_options: ReadOptions) -> tuple[pl.D
     return typed(table, named, path), named
 
 
-def typed(texts: pl.DataFrame, read_options: ReadOptions, path: Path) -> pl.DataFrame:
+def typed(texts: pl.DataFrame, read_options: ReadOptions, source: object) -> pl.DataFrame:
     """A table of texts with its ids as whole numbers where all are such, its weights and ratings as numbers."""
     columns = {name: _ids(texts[name]) for name in (read_options.user, read_options.item)}
     for setting in ("weight", "rating"):
         if (name := read_options.columns.get(setting)) is not None:
-            columns[name] = _numbers(texts[name], setting, path)
+            columns[name] = _numbers(texts[name], setting, source)
     return texts.with_columns(**columns)
 
 
@@ -109,12 +118,12 @@ def _ids(texts: pl.Series) -> pl.Series:
     return whole if same.all() else texts
 
 
-def _numbers(texts: pl.Series, setting: str, path: Path) -> pl.Series:
+def _numbers(texts: pl.Series, setting: str, source: object) -> pl.Series:
     numbers = texts.str.strip_chars().cast(pl.Float64, strict=False)
     bad = numbers.is_null() & texts.is_not_null()
     if (n_bad := int(bad.sum())) > 0:
         raise DataError(
-            f"{n_bad} of {len(texts)} values in the {setting} column of {path} are not numbers (the first in "
+            f"{n_bad} of {len(texts)} values in the {setting} column of {source} are not numbers (the first in "
             f"data row {int(bad.arg_true()[0]) + 1}). Correct them, or name another column with {setting}=."
         )
     return numbers
@@ -123,11 +132,7 @@ def _numbers(texts: pl.Series, setting: str, path: Path) -> pl.Series:
 def read_ids(path: str | Path, column: str) -> pl.Series:
     """One column of ids of any file that `read_interactions` reads, as whole numbers or texts."""
     path = Path(path)
-    ending = readable_ending(path)
-    if ending is None:
-        raise DataError(f"{path} has an ending that is not known; wanted is one of {', '.join(READABLE)}.")
-    check_readable(path)
-    try:
+    with readable(path) as ending:
         file = None if ending in PARQUET else TextFile.of(path, ending)
         names = list(pl.read_parquet_schema(path) if file is None else file.names)
         column = resolved_ids(column, names)
@@ -136,10 +141,6 @@ def read_ids(path: str | Path, column: str) -> pl.Series:
                 f"{path} has no column {column!r}; {names_told(names, [column])}. Give a header line with that name."
             )
         table = pl.read_parquet(path, columns=[column]) if file is None else file.columns([column])
-    except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
-        raise DataError(
-            f"{path} could not be read as {ending} ({type(error).__name__}). Check that it is complete."
-        ) from None
     if table.height == 0:
         raise DataError(f"{path} holds no ids, only a header; at least one row is wanted.")
     return plain_ids(table[column], column.removesuffix("_id"))

@@ -54,6 +54,8 @@ class TextFile:
             table = self._read(n_rows=0 if self.header else 1)
         except pl.exceptions.NoDataError:
             raise DataError(f"{self.path} is empty; a header and at least one row are wanted.") from None
+        if not self.header:
+            return {f"column_{place}": name for place, name in enumerate(table.columns, start=1)}
         if self._is_recbole:
             return {name.rsplit(":", 1)[0]: name for name in table.columns}
         return {name: name for name in table.columns}
