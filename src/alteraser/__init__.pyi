@@ -106,5 +106,6 @@ from .versions.evaluation import evaluate_version as evaluate_version
 from .versions.history import Batch as Batch
 from .versions.history import Honoured as Honoured
 from .versions.history import read_key as read_key
+from .versions.met_before import MetBefore as MetBefore
 from .versions.version import Version as Version
 from .versions.version import load_version as load_version

@@ -26,8 +26,8 @@ from alteraser.cli.output import progress, show
 from alteraser.cli.training import TrainerName, check_trainer_options
 
 if TYPE_CHECKING:
+    from alteraser.data.requests import Requests
     from alteraser.live.erasure import Erasure
-    from alteraser.models.base import Factored
     from alteraser.train.base import Trainer
     from alteraser.unlearn.base import Unlearner
     from alteraser.versions.version import Version
@@ -167,7 +167,7 @@ def forget(
         rest = (source.without(requests), remaining)
     following.save(out, remaining=rest, force=force)
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(
-        version.model, erasure, method
+        version, erasure, method, n_met_before=_met_before(version, requests, erasure, key)
     )
     told = erasure.converged or scope == "forgetting" or not erasure.requests.n_honoured
     show(result, as_json=json, human=lambda to: _human(to, result, met=told))
@@ -244,7 +244,15 @@ def _trainer(
     return named_trainer(**record | {name: value for name, value in settings.items() if value is not None})
 
 
-def _result(original: Factored, erasure: Erasure[Any], method: str) -> dict[str, Any]:
+def _met_before(version: Version, requests: Requests, erasure: Erasure[Any], key: bytes | None) -> int:
+    """How many of the requests that match nothing this version has met already."""
+    if not erasure.requests.n_missing:
+        return 0
+    met = version.met_before(requests, key).certain & (erasure.requests.n_events == 0)
+    return int(met.sum())
+
+
+def _result(version: Version, erasure: Erasure[Any], method: str, *, n_met_before: int) -> dict[str, Any]:
     from alteraser.data.interactions import Side
 
     remain, requests, cost = erasure.remain, erasure.requests, erasure.cost
@@ -258,7 +266,8 @@ def _result(original: Factored, erasure: Erasure[Any], method: str) -> dict[str,
         "requests": {
             "honoured": requests.n_honoured,
             "repeated": requests.n_repeated,
-            "missing": requests.n_missing,
+            "met_before": n_met_before,
+            "missing": requests.n_missing - n_met_before,
             "null_times": requests.n_null_times,
         },
         "remaining_interactions": len(remain),
@@ -270,7 +279,7 @@ def _result(original: Factored, erasure: Erasure[Any], method: str) -> dict[str,
             "rows_visited": cost.rows_visited,
             "loss_before": erasure.loss_before,
             "loss_after": erasure.loss_after,
-            "gradient_before": original.gradient_norm(remain),
+            "gradient_before": version.model.gradient_norm(remain),
             "gradient_after": erasure.model.gradient_norm(remain),
         },
         "converged": erasure.converged,
@@ -283,10 +292,13 @@ def _human(to: Console, result: dict[str, Any], *, met: bool) -> None:
         to.print(
             f"{requests['honoured']} requests honoured: {forgotten['interactions']} interactions forgotten"
         )
+    elif requests["met_before"] and not requests["missing"]:
+        to.print("All requests were met before: the new model is the old one")
     else:
         to.print("No request matches anything in the data: the new model is the old one")
     for count, text in (
         (requests["repeated"], "requests repeat another and count once"),
+        (requests["met_before"], "requests were met before: the model has forgotten that already"),
         (requests["missing"], "requests match nothing in the data and were skipped"),
         (requests["null_times"], "interactions without a time were passed over by a period"),
         (forgotten["users"], "users are wholly forgotten, earlier ones included"),

@@ -21,7 +21,7 @@ from alteraser.data.requests import Missing, Requests
 from alteraser.data.source_tables import SourceTable
 from alteraser.data.writing import atomic_folder, make_table_ready, staged_frame
 from alteraser.data.writing import make_ready as make_path_ready
-from alteraser.errors import LeftBehind, MismatchError, ModelFileError, SettingError
+from alteraser.errors import LeftBehind, MismatchError, ModelFileError, SettingError, UnknownInteractions
 from alteraser.live.erasure import Erasure
 from alteraser.live.model import LiveModel
 from alteraser.measure.recommender import IdRecommender
@@ -41,6 +41,7 @@ from alteraser.unlearn.alteraser import AltEraser
 from alteraser.unlearn.base import Unlearner
 from alteraser.unlearn.retrain import Retrain
 from alteraser.versions.history import Batch, Honoured, check_key, find_honoured
+from alteraser.versions.met_before import MetBefore, find_met_before
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,13 +158,20 @@ class Version:
     ) -> tuple[Version, Erasure[Storable]]:
         """The next version, which has forgotten what is requested and remembers the batch; and the erasure.
 
-        `data` is that of this version, on any rows. `unlearner` is `AltEraser()` unless given. For the rest see
-        `after`.
+        `data` is that of this version, on any rows. `unlearner` is `AltEraser()` unless given. A request that matches
+        nothing because this version has met it already (`met_before`) is passed over also where `missing` is "error".
+        For the rest see `after`.
         """
         if key is not None:
             check_key(key)
         chosen = AltEraser() if unlearner is None else unlearner
-        erasure = chosen.forget(self.model, self.aligned(data), requests, missing=missing, progress=progress)
+        full = self.aligned(data)
+        try:
+            erasure = chosen.forget(self.model, full, requests, missing=missing, progress=progress)
+        except UnknownInteractions:
+            matched = requests.match(full, missing="ignore").counts
+            self.met_before(requests, key).check(requests, matched.n_events)
+            erasure = chosen.forget(self.model, full, requests, missing="ignore", progress=progress)
         return self.after(erasure, requests, unlearner=chosen, key=key, date=date), erasure
 
     def after(
@@ -203,6 +211,16 @@ class Version:
     def honours(self, requests: Requests, key: bytes) -> Honoured:
         """Which of the requests were honoured on the way to this version, as far as this key tells."""
         return find_honoured(self.history, requests, key)
+
+    def met_before(self, requests: Requests, key: bytes | None = None) -> MetBefore:
+        """Which distinct requests this version has met already, by the key they were forgotten with or without it.
+
+        Without it only the empty rows of wholly forgotten users and items tell, and where ids are not counted up they
+        tell no more than "perhaps".
+        """
+        distinct = requests.distinct()
+        by_key = None if key is None else self.honours(distinct, key).batches >= 0
+        return find_met_before(distinct, self.user_vocabulary, self.item_vocabulary, by_key=by_key)
 
     def save(
         self,
