@@ -15,10 +15,10 @@ PAGE = Path(__file__).with_name("commands.md")
 INTRODUCTION = (
     "Made from the command's own help by `make docs`. Results go to standard output, progress to standard error. "
     "Every command takes `--json` and then prints one JSON document. `-v` says more and `-q` nothing but results, "
-    "warnings and errors, before a command or behind it. Where standard error is no terminal, long work says a line "
-    "now and then in the place of a bar. Bad input ends with exit code 2, an interruption with 130; in both cases nothing "
-    "half-written is left behind. A request that was met before is no error; one that matches nothing else is, unless "
-    "`--missing ignore` is given. `verify` ends with 1 if a request was not honoured.\n\n"
+    "warnings and errors, before a command or behind it. Where standard error is no terminal, long work says a "
+    "line now and then in the place of a bar. Bad input ends with exit code 2, an interruption with 130; in both "
+    "cases nothing half-written is left behind. A request that was met before is no error; one that matches "
+    "nothing else is, unless `--missing ignore` is given. `verify` ends with 1 if a request was not honoured.\n\n"
     "`alteraser --install-completion` lets the shell complete commands and options. `python -m alteraser` is the same "
     "command.\n"
 )

@@ -46,7 +46,7 @@ def test_an_id_behind_two_dashes_is_no_option(run: Any) -> None:
 def test_without_a_terminal_long_work_says_a_line_now_and_then(
     run: Any, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passes = ("--max-passes", 40, "--tolerance", 0)
+    passes = ("--w0", 0.3, "--l2", 0.01, "--max-passes", 40, "--tolerance", 0)
     out = ("--out", tmp_path / "model", "--force", "--json")
     train = ("train", workspace / "plain.csv", "--dim", 2, *passes, *out)
     assert run(*train).err == ""  # over before there is anything to say
