@@ -491,7 +491,7 @@ def spoil(name: str, content: str | bytes | None) -> None:
         if content is None:
             file.unlink()
         elif content == "tamper":
-            file.write_text(file.read_text().replace('"l2": 0.01', '"l2": 0.02'))
+            file.write_text(file.read_text().replace('"dim": 4', '"dim": 5'))
         elif content == "flip":
             whole = bytearray(file.read_bytes())
             whole[-1] ^= 1
