@@ -40,8 +40,9 @@ def run(app: typer.Typer, arguments: list[str] | None, *, prog_name: str) -> Non
         with interruptible(), logs_on_standard_error(level):
             try:
                 app(args=given, prog_name=prog_name)
-            finally:
+            except SystemExit:  # which is how a command ends
                 log.debug("%.2f s in all", time.perf_counter() - began)
+                raise
     except AlteraserError as error:
         note(f"Error: {error}")
         sys.exit(2)
