@@ -78,7 +78,7 @@ def _write(size: str, file: str) -> dict[str, Any]:
 
 def _read(size: str, file: str) -> Interactions:
     if size == REAL:
-        return read_interactions(Path(file), user="user_id", item="item_id")
+        return read_interactions(Path(file), any_rating=True)
     events = pl.read_parquet(file)
     users, items = (Vocabulary(pl.Series(np.arange(events[:, side].to_numpy().max() + 1))) for side in (0, 1))
     return Interactions(events, users, items)

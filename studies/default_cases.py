@@ -87,7 +87,7 @@ def _original(name: str, folder: Path) -> Interactions:
     path = folder / name / file
     if not path.is_file():
         raise SettingError(f"{path} is not there. Name the folder of data sets in ${DATA_FOLDER_VARIABLE}.")
-    return read_interactions(path, user=user, item="item_id")
+    return read_interactions(path, user=user, item="item_id", any_rating=True)
 
 
 def _fewer_users(data: Interactions) -> Interactions:

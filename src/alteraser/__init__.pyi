@@ -12,6 +12,8 @@ from .data.read_options import ReadOptions as ReadOptions
 from .data.request_files import read_requests as read_requests
 from .data.request_parsing import Request as Request
 from .data.requests import Requests as Requests
+from .data.source_tables import SourceTable as SourceTable
+from .data.source_tables import open_source as open_source
 from .data.split import holdout as holdout
 from .data.split import inject_noise as inject_noise
 from .data.split import leave_last_out as leave_last_out
@@ -104,5 +106,6 @@ from .versions.evaluation import evaluate_version as evaluate_version
 from .versions.history import Batch as Batch
 from .versions.history import Honoured as Honoured
 from .versions.history import read_key as read_key
+from .versions.met_before import MetBefore as MetBefore
 from .versions.version import Version as Version
 from .versions.version import load_version as load_version

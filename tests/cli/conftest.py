@@ -17,7 +17,7 @@ import pytest
 
 from alteraser.cli.main import main
 
-COLUMNS = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+COLUMNS = ("--user-column", "member", "--item-column", "product", "--time-column", "day", "--any-rating")
 
 
 @dataclass(frozen=True)

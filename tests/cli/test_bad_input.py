@@ -78,6 +78,53 @@ CASES = [
     ),
     case("no header", "train small.csv --out out", "header", small_csv="1,2\n3,4\n"),
     case("no header but ids", "train small.csv --out out", "is not a header", small_csv=DATA),
+    case(
+        "ratings of which nobody said which count",
+        "train small.csv --out out",
+        "--min-rating X",
+        "--any-rating",
+        small_csv="userId,movieId,Rating\nzoe-secret,apple,1\n",
+    ),
+    case(
+        "two words on ratings",
+        "train data.csv --min-rating 3 --any-rating --out out",
+        "one of them is wanted",
+    ),
+    case(
+        "a separator that does not fit",
+        "train small.csv --separator ; --out out",
+        "not split into fields at ';'",
+        "3 fields at ','",
+        "--separator",
+        small_csv=HEADER + DATA,
+    ),
+    case(
+        "a separator that is another than the ending's",
+        "train small.csv --out out",
+        "not split into fields at ','",
+        "3 fields at ';'",
+        small_csv=(HEADER + DATA).replace(",", ";"),
+    ),
+    case(
+        "a separator that does not fit, forgetting",
+        f"{FORGET} --separator |",
+        "not split into fields at '|'",
+        "4 fields at ','",
+    ),
+    case(
+        "a separator that cannot be told",
+        "data describe small.dat",
+        "--separator",
+        small_dat="zoe-secret likes apple\nzoe-secret and yves-secret like pear\n",
+    ),
+    case(
+        "a column by its name without a header",
+        "train data.csv --no-header --user-column member --out out",
+        "1 to 4",
+    ),
+    case(
+        "no header where there is one", "train plain.csv --no-header --out out", "is a header", "--no-header"
+    ),
     case("an empty file", "train small.csv --out out", "small.csv is empty", small_csv=""),
     case("a header alone", "train small.csv --out out", "no interactions", small_csv=HEADER),
     case(
@@ -444,7 +491,7 @@ def spoil(name: str, content: str | bytes | None) -> None:
         if content is None:
             file.unlink()
         elif content == "tamper":
-            file.write_text(file.read_text().replace('"l2": 0.01', '"l2": 0.02'))
+            file.write_text(file.read_text().replace('"dim": 4', '"dim": 5'))
         elif content == "flip":
             whole = bytearray(file.read_bytes())
             whole[-1] ^= 1

@@ -28,7 +28,7 @@ def models(ok: Ok, workspace: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_describe(ok: Ok, run: Any, workspace: Path) -> None:
     data = pl.read_csv(workspace / "data.csv")
-    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day", "--any-rating")
     described = ok("data", "describe", workspace / "data.csv", *columns)
     assert described["users"] == data["member"].n_unique()
     assert described["items"] == data["product"].n_unique()
@@ -47,7 +47,7 @@ def test_describe_knows_a_set_by_its_name(ok: Ok) -> None:
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
 def test_convert_keeps_the_interactions(ok: Ok, workspace: Path, tmp_path: Path, name: str) -> None:
-    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day", "--any-rating")
     result = ok(
         "data", "convert", workspace / "data.csv", tmp_path / name, *columns, "--weight-column", "rating"
     )
@@ -84,7 +84,7 @@ def test_split_shares_each_users_items(ok: Ok, workspace: Path, tmp_path: Path) 
 
 
 def test_split_by_time(ok: Ok, workspace: Path, tmp_path: Path) -> None:
-    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day", "--any-rating")
     outs = ("--train", tmp_path / "train.parquet", "--test", tmp_path / "test.parquet")
     ok("data", "split", workspace / "data.csv", *columns, "--how", "last", *outs)
     latest = pl.read_parquet(tmp_path / "train.parquet").group_by("user_id").agg(pl.col("time").max())
@@ -151,6 +151,29 @@ def test_recommend_to_many(ok: Ok, workspace: Path, tmp_path: Path, name: str) -
         "recommendations"
     ]
     assert table[3:]["item_id"].to_list() == [each["item_id"] for each in one]
+
+
+def test_recommend_to_users_typed_one_after_another_each_once(ok: Ok, run: Any, workspace: Path) -> None:
+    users = [f"person-{number:03d}@mail.example" for number in (7, 3, 7)]
+    named = [part for user in users for part in ("--user", user)]
+    asked = ("recommend", workspace / "model", workspace / "data.csv", *named)
+    listed = ok(*asked, "-k", 3)["recommendations"]
+    assert [each["user_id"] for each in listed] == [users[0]] * 3 + [users[1]] * 3
+    owned = set(pl.read_csv(workspace / "data.csv").select("member", "product").rows())
+    assert not owned & {(each["user_id"], each["item_id"]) for each in listed}
+    everything = ok(*asked, "-k", 25, "--include-seen")["recommendations"]
+    assert len(everything) == 50
+    assert run(*asked).err == run(*asked, "--include-seen").err == ""
+
+
+def test_recommend_warns_that_lists_may_hold_what_users_have(run: Any, workspace: Path) -> None:
+    asked = ("recommend", workspace / "model", "--user", "person-003@mail.example")
+    ran = run(*asked, "--json")
+    assert ran.code == 0
+    assert len(ran.json["recommendations"]) == 10
+    assert "already have" in ran.err
+    assert "--include-seen" in ran.err
+    assert run(*asked, "--include-seen").err == ""
 
 
 def test_numeric_ids_are_asked_for_as_they_are_written(ok: Ok, tmp_path: Path) -> None:
@@ -245,7 +268,7 @@ def test_what_a_user_rated_low_or_without_a_weight_is_excluded(
 
 
 def test_a_test_part_needs_neither_weights_nor_times(ok: Ok, workspace: Path, tmp_path: Path) -> None:
-    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day", "--any-rating")
     options = (*columns, "--weight-column", "rating", "--merge", "last")
     ok("train", workspace / "data.csv", *options, "--dim", 2, "--max-passes", 2, "--out", tmp_path / "model")
     (tmp_path / "test.csv").write_text("member,product\nperson-001@mail.example,Thing 09\n")

@@ -54,9 +54,9 @@ def test_nothing_written_or_said_names_the_forgotten(run: Any, workspace: Path, 
         ran = run(*forget(workspace, model2, "--remaining", remaining, "--force"))
         assert ran.code == 0, ran.err
         said.append(ran.out + ran.err)
-    pl.read_parquet(rest).select("user_id").unique().write_csv(users := tmp_path.parent / "users.csv")
+    pl.read_parquet(rest).select(user_id="member").unique().write_csv(users := tmp_path.parent / "users.csv")
     for arguments in (
-        ("recommend", model2, "--users", users, "--out", tmp_path / "lists.parquet", "--exclude", rest),
+        ("recommend", model2, rest, "--users", users, "--out", tmp_path / "lists.parquet"),
         ("recommend", model2, "--users", users, "--out", tmp_path / "lists.csv"),
         (
             *("compare", "--data", workspace / "data.csv", "--requests", workspace / "requests.csv"),
@@ -76,7 +76,7 @@ def test_nothing_written_or_said_names_the_forgotten(run: Any, workspace: Path, 
     # The pairs are gone though their users and items stay.
     for path in (rest, rest_csv):
         table = pl.read_parquet(path) if path is rest else pl.read_csv(path)
-        own = table.filter(pl.col("user_id").str.starts_with("person-001"))["item_id"].to_list()
+        own = table.filter(pl.col("member").str.starts_with("person-001"))["product"].to_list()
         assert "Thing 05" in own
         assert not {"Thing 03", "Thing 04"} & set(own)
     original, unlearned = parameters(workspace / "model"), parameters(model2)
@@ -93,7 +93,13 @@ def test_the_result_counts_what_was_done(ok: Ok, workspace: Path, tmp_path: Path
     )
     result = ok(*forget(workspace, tmp_path / "model2"))
     assert result["forgotten"] == {"interactions": len(gone), "users": 1, "items": 1}
-    assert result["requests"] == {"honoured": 4, "repeated": 0, "missing": 0, "null_times": 0}
+    assert result["requests"] == {
+        "honoured": 4,
+        "repeated": 0,
+        "met_before": 0,
+        "missing": 0,
+        "null_times": 0,
+    }
     assert result["remaining_interactions"] == len(data) - len(gone)
     assert result["cost"]["loss_after"] < result["cost"]["loss_before"]
     assert result["cost"]["gradient_after"] < result["cost"]["gradient_before"]
@@ -162,9 +168,17 @@ def test_the_same_requests_again_are_missing(
     assert refused.code == 2
     assert "4 of 4 requests" in refused.err
     assert "requests.csv line 2" in refused.err
+    assert "2 may have been met before" in refused.err
+    assert "person-" not in refused.err
     assert not out.exists()
     result = ok(*again, "--missing", "ignore", "--remaining", tmp_path / "rest3.parquet")
-    assert result["requests"] == {"honoured": 0, "repeated": 0, "missing": 4, "null_times": 0}
+    assert result["requests"] == {
+        "honoured": 0,
+        "repeated": 0,
+        "met_before": 0,
+        "missing": 4,
+        "null_times": 0,
+    }
     assert result["forgotten"]["interactions"] == 0
     assert same(model2, out)
     assert manifest(out)["history"] == manifest(model2)["history"]
@@ -175,12 +189,39 @@ def test_the_same_requests_again_are_missing(
         assert same(model2, out)
 
 
+def test_a_retry_with_the_key_is_met_before(run: Any, ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("the first key of them all\n")
+    model2, rest, key = tmp_path / "model2", tmp_path / "rest.csv", ("--key-file", tmp_path / "key")
+    ok(*forget(workspace, model2, "--remaining", rest, *key))
+    again = ("forget", model2, rest, "--requests", workspace / "requests.csv", *key)
+    said = run(*again, "--out", tmp_path / "model3")
+    assert said.code == 0, said.err
+    assert "the new model is the old one" in said.out
+    assert "4 requests were met before: the model has forgotten that already" in said.out
+    assert same(model2, tmp_path / "model3")
+    result = ok(*again, "--user", "person-005@mail.example", "--out", tmp_path / "model4")
+    counts = {"honoured": 1, "repeated": 0, "met_before": 4, "missing": 0, "null_times": 0}
+    assert result["requests"] == counts
+    # A typing error beside a retry is still one.
+    refused = run(*again, "--user", "nobody", "--out", tmp_path / "model5")
+    assert refused.code == 2
+    assert "1 of 5 requests" in refused.err
+    assert "--user number 1" in refused.err
+    assert not (tmp_path / "model5").exists()
+
+
 def test_requests_that_are_partly_missing(ok: Ok, workspace: Path, tmp_path: Path) -> None:
     some = tmp_path / "some.csv"
     some.write_text("user\nperson-003@mail.example\nnobody\nperson-003@mail.example\n")
     arguments = ("forget", workspace / "model", workspace / "data.csv", "--requests", some)
     result = ok(*arguments, "--missing", "ignore", "--out", tmp_path / "out")
-    assert result["requests"] == {"honoured": 1, "repeated": 1, "missing": 1, "null_times": 0}
+    assert result["requests"] == {
+        "honoured": 1,
+        "repeated": 1,
+        "met_before": 0,
+        "missing": 1,
+        "null_times": 0,
+    }
 
 
 def test_the_digest_of_the_requests_depends_on_the_key(ok: Ok, workspace: Path, tmp_path: Path) -> None:
@@ -250,7 +291,9 @@ def test_the_model_remembers_how_a_named_data_set_was_read(ok: Ok, tmp_path: Pat
     )
     result = ok(*asked, "--remaining", tmp_path / "rest.csv")
     assert result["remaining_interactions"] == trained["interactions"] - result["forgotten"]["interactions"]
-    # The remaining data has no ratings any more and is not cut again.
+    # The remaining data has its ratings, also low ones and rare items, and is read as before.
+    rest = pl.read_csv(tmp_path / "rest.csv", try_parse_dates=True)
+    assert rest.equals(table.filter(~pl.col("user_id").str.starts_with("person-005")))
     requests.write_text("item\nThing 09\n")
     ok(
         "forget",

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from alteraser.data.files import read_ids, read_interactions, write_interactions, written_read_options
 from alteraser.data.interactions import Interactions
-from alteraser.errors import ColumnError, DataError
+from alteraser.data.read_options import ReadOptions
+from alteraser.errors import ColumnError, DataError, SettingError
 
 TEXT = "user_id,item_id,score,when\n1,007,2.5,2024-01-01\n2,8,1,2024-01-02T10:00:00Z\n"
 
@@ -53,7 +54,7 @@ def test_recbole_files_lose_the_types_in_their_header(tmp_path: Path) -> None:
     path.write_text(
         'user_id:token\titem_id:token\trating:float\ttimestamp:float\n1\t"5\t3\t88\n2\t6\t4\t99.5\n'
     )
-    plain = read_interactions(path)
+    plain = read_interactions(path, any_rating=True)
     assert plain.to_frame().columns == ["user_id", "item_id"]
     data = read_interactions(path, weight="rating", time="timestamp", min_rating=3.5)
     assert data.to_frame().rows() == [(2, "6", 4.0, 99.5)]
@@ -104,6 +105,18 @@ def write_no_header(path: Path) -> None:
     path.write_text("alice,1\nbob,2\n")
 
 
+def write_semicolons(path: Path) -> None:
+    path.write_text("user_id;item_id;note\nalice;1;x\n")
+
+
+def write_prose(path: Path) -> None:
+    path.write_text("alice has one\nalice and bob have two\n")
+
+
+def write_one_word_each(path: Path) -> None:
+    path.write_text("alice\nbob\n")
+
+
 def write_names_only_once(path: Path) -> None:
     path.write_text("alice,matrix\nbob,alien\n")
 
@@ -133,6 +146,15 @@ def write_words(path: Path) -> None:
         ("a.csv", write_ragged, "could not be read as .csv"),
         ("a.csv", write_latin, "UTF-8"),
         ("a.csv", write_no_header, "not a header"),
+        (
+            "a.csv",
+            write_semicolons,
+            r"not split into fields at ',': the first has 3 fields at ';'.*--separator.*';'",
+        ),
+        ("a.tsv", write_header, r"not split into fields at '\\t'.*2 fields at ','"),
+        ("a.txt", write_prose, r"at any usual separator: the first has 3 fields at ' '"),
+        ("a.dat", write_one_word_each, "one field at every usual separator"),
+        ("a.csv", write_no_header, "--no-header"),
         ("a.csv", write_names_only_once, "none of the 2 .* may lack a header"),
         ("a.csv", write_empty_id, "1 of 2 user ids are null.*data row 2"),
         ("a.csv", write_unclosed, "could not be read as .csv"),
@@ -151,6 +173,66 @@ def test_what_cannot_be_read_is_told_without_its_content(
     with pytest.raises(DataError, match=message) as caught:
         read_interactions(path)
     assert "alice" not in str(caught.value)
+
+
+RATINGS = [(1, 1193, 5, 978300760), (1, 661, 3, 978302109), (2, 1193, 4, 978298413)]
+PAIRS = [(1, 1193), (1, 661), (2, 1193)]
+
+
+def lines(separator: str, *, header: str | None = None) -> str:
+    rows = [separator.join(map(str, row)) for row in RATINGS]
+    return "\n".join([*([separator.join(header.split())] if header else []), *rows]) + "\n"
+
+
+@pytest.mark.parametrize("ending", ["txt", "dat", "data", "txt.gz"])
+@pytest.mark.parametrize("separator", ["::", "\t", ";", "|", ",", " "])
+def test_usual_separators_are_found_in_files_whose_ending_tells_none(
+    tmp_path: Path, ending: str, separator: str
+) -> None:
+    path = tmp_path / f"ratings.{ending}"
+    for text, options in (
+        (lines(separator), {"header": False}),
+        (lines(separator, header="userId movieId rating timestamp"), {"any_rating": True}),
+    ):
+        path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+        assert read_interactions(path, **options).to_frame().rows() == PAIRS  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("separator", ["::", "~", " - ", "§", "\t"])
+def test_any_separator_can_be_given(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text(lines(separator, header="user_id item_id rating time"))
+    data = read_interactions(path, separator=separator, min_rating=4, time="time")
+    assert data.to_frame().rows() == [(1, 1193, 978300760), (2, 1193, 978298413)]
+
+
+def test_columns_without_a_header_are_named_by_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.dat"
+    path.write_text(lines("::"))
+    data = read_interactions(path, header=False, user="2", item="1", rating="3", min_rating=4, time="4")
+    assert data.to_frame().rows() == [(1193, 1, 978300760), (1193, 2, 978298413)]
+    with pytest.raises(ColumnError, match=r"user is '5'; .* from 1 to 4"):
+        read_interactions(path, header=False, user="5")
+    with pytest.raises(ColumnError, match=r"user is 'userId'; .* from 1 to 4"):
+        read_interactions(path, header=False, user="userId")
+    with pytest.raises(ColumnError, match="--any-rating"):
+        read_interactions(path, header=False, rating="3")
+    path.write_text(lines("::", header="userId movieId rating timestamp"))
+    with pytest.raises(DataError, match=r"is a header.*--no-header"):
+        read_interactions(path, header=False)
+
+
+@pytest.mark.parametrize("separator", ["", "\n", 'a"b', 5])
+def test_what_separates_nothing_is_refused(separator: Any) -> None:
+    with pytest.raises(SettingError, match="separator is"):
+        ReadOptions(separator=separator)
+
+
+def test_a_control_sign_does_not_become_a_separator(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.dat"
+    path.write_text("1::a\x1fb\n2::c\n")
+    with pytest.raises(DataError, match="0x1F"):
+        read_interactions(path, header=False)
 
 
 def test_a_missing_file_a_missing_column_and_words_for_weights(tmp_path: Path) -> None:
@@ -182,7 +264,9 @@ def test_ids_are_read_from_the_same_files_as_interactions(tmp_path: Path, name: 
 def test_a_file_of_ids_without_the_column_is_told_without_its_ids(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("userId,age\nann,3\n")
-    with pytest.raises(ColumnError, match=r"no column 'user_id'.*the columns are userId, age"):
+    assert read_ids(path, "user_id").to_list() == ["ann"]
+    path.write_text("who_id,age\nann,3\n")
+    with pytest.raises(ColumnError, match=r"no column 'user_id'.*the columns are who_id, age"):
         read_ids(path, "user_id")
     path.write_text("ann\nbob\n")
     with pytest.raises(ColumnError, match="may lack a header") as caught:

@@ -45,8 +45,58 @@ def pairs_of(data: Interactions) -> set[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_frame_gives_the_same(kind: Any) -> None:
-    data = interactions(kind(COLUMNS), time="when")
+    data = interactions(kind(COLUMNS), time="when", any_rating=True)
     assert data.to_frame().rows() == [(3, "x", 30), (1, "y", 10), (1, "x", None)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_ratings_somebody_has_to_say_which_count(kind: Any) -> None:
+    with pytest.raises(ColumnError, match=r"ratings \(column rating\).*--min-rating X.*--any-rating"):
+        interactions(kind(COLUMNS))
+    assert len(interactions(kind(COLUMNS), any_rating=True)) == 3
+    assert len(interactions(kind(COLUMNS), min_rating=2)) == 2
+    with pytest.raises(SettingError, match="Both min_rating"):
+        interactions(kind(COLUMNS), min_rating=2, any_rating=True)
+
+
+def test_ratings_by_another_name_and_as_weights() -> None:
+    frame = pl.DataFrame({"user_id": [1, 2], "item_id": [1, 2], "RATING": [1, 5], "stars": [5, 1]})
+    with pytest.raises(ColumnError, match="column RATING"):
+        interactions(frame)
+    assert pairs_of(interactions(frame, min_rating=3)) == {(2, 2)}
+    assert pairs_of(interactions(frame, min_rating=3, rating="stars")) == {(1, 1)}
+    assert len(interactions(frame, weight="RATING")) == 2
+    with pytest.raises(ColumnError, match="column stars"):
+        interactions(frame.drop("RATING"), rating="stars")
+
+
+def test_a_later_word_on_ratings_goes_before_an_earlier_one() -> None:
+    strict, free = ReadOptions(min_rating=3), ReadOptions(any_rating=True)
+    assert strict.with_options({"any_rating": True}) == free
+    assert free.with_options({"min_rating": 3}) == strict
+
+
+@pytest.mark.parametrize(
+    ("user", "item"),
+    [("userId", "movieId"), ("USER", "ITEM"), ("user id", "item-id"), ("uid", "iid"), ("reviewerID", "asin")],
+)
+def test_usual_names_of_columns_are_known(user: str, item: str, caplog: pytest.LogCaptureFixture) -> None:
+    frame = pl.DataFrame({"timestamp": [5, 6], item: ["a", "b"], user: [1, 2]})
+    with caplog.at_level("INFO"):
+        assert pairs_of(interactions(frame)) == {(1, "a"), (2, "b")}
+    assert f"Users are in the column {user}, items in the column {item}." in caplog.text
+
+
+def test_usual_names_are_taken_only_where_one_column_is_meant() -> None:
+    frame = pl.DataFrame({"userId": [1], "customer": [2], "movieId": ["a"]})
+    with pytest.raises(
+        ColumnError, match=r"userId and customer could both be meant for the user.*--user-column"
+    ):
+        interactions(frame)
+    assert pairs_of(interactions(frame, user="customer")) == {(2, "a")}
+    assert pairs_of(interactions(frame.rename({"customer": "user_id"}))) == {(2, "a")}
+    with pytest.raises(ColumnError, match="no column 'person' for the user"):
+        interactions(frame, user="person")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,7 +171,7 @@ def test_filters_that_leave_nothing_are_an_error() -> None:
     with pytest.raises(DataError, match="None of the 3 interactions is left after min_rating=9"):
         interactions(pl.DataFrame(COLUMNS), min_rating=9)
     with pytest.raises(DataError, match="min_interactions=3"):
-        interactions(pl.DataFrame(COLUMNS), min_interactions=3)
+        interactions(pl.DataFrame(COLUMNS), min_interactions=3, any_rating=True)
 
 
 def test_a_sparse_matrix_keeps_its_shape_and_sums_duplicates() -> None:
@@ -196,7 +246,9 @@ def test_a_wrong_setting_is_refused_where_it_is_made(settings: dict[str, Any]) -
 
 def test_options_go_before_the_reading() -> None:
     data = interactions(
-        pl.DataFrame(COLUMNS), read_options=ReadOptions(user="nobody", time="when"), user="user_id"
+        pl.DataFrame(COLUMNS),
+        read_options=ReadOptions(user="nobody", time="when", any_rating=True),
+        user="user_id",
     )
     assert data.times is not None
     assert np.unique(data.users).tolist() == [0, 1]

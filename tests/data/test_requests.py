@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alteraser.data.event_store import EventStore
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
 from alteraser.data.request_files import read_requests
@@ -66,6 +67,69 @@ def events(data: Interactions, *requests: Any) -> list[int]:
 )
 def test_a_request_matches_what_it_says(request_: Any, expected: list[int]) -> None:
     assert events(numbered(), request_) == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        ({"everyone": True, "from": 150}, [1, 2, 4]),
+        ({"everyone": "true", "to": 150}, [0, 2]),
+        (Request(everyone=True, start=200, end=300), [1, 4]),
+        ({"everyone": False, "user": 1}, [0, 1]),
+    ],
+)
+def test_a_period_of_everyone_matches_all_that_has_a_time_in_it(request_: Any, expected: list[int]) -> None:
+    assert events(numbered(), request_) == expected
+    taken = EventStore(numbered()).take(Requests.of([request_]))
+    assert taken.counts.n_forgotten == len(expected)
+
+
+def test_periods_of_everyone_and_of_users_are_counted_side_by_side() -> None:
+    both = Requests.of([{"everyone": True, "from": 1000}, {"user": 1}, {"everyone": True, "to": 150}])
+    match = both.match(numbered(), missing="ignore")
+    assert match.mask.tolist() == [True, True, True, False, False]
+    assert match.counts.n_events.tolist() == [0, 2, 2]
+    assert match.counts.n_null_times == 1
+
+
+MAY_31 = int(datetime(2024, 5, 31, tzinfo=UTC).timestamp())
+DAY = 86_400
+
+
+@pytest.mark.parametrize("units", [1, 10**3, 10**6, 10**9], ids=["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("kind", [pl.Int64, pl.Float64])
+@pytest.mark.parametrize(
+    ("period", "expected"),
+    [
+        ({"from": "2024-05-31", "to": "2024-05-31"}, [1, 2]),
+        ({"to": "2024-05-30"}, [0]),
+        ({"from": "2024-05-31T00:00:00.5"}, [2, 3]),
+        ({"from": "2024-06-01T02:00:00+02:00"}, [3]),
+    ],
+    ids=str,
+)
+def test_dates_are_understood_where_times_are_seconds_or_parts_of_them_since_1970(
+    units: int, kind: Any, period: dict[str, str], expected: list[int]
+) -> None:
+    seconds = [MAY_31 - 1, MAY_31, MAY_31 + DAY - 1, MAY_31 + DAY]
+    times = pl.Series([each * units for each in seconds], dtype=kind)
+    data = Interactions.from_columns(
+        pl.Series([1, 1, 1, 1, 2]), pl.Series([1, 2, 3, 4, 1]), times=times.extend_constant(None, 1)
+    )
+    assert events(data, {"user": 1} | period) == expected
+    assert EventStore(data).take(Requests.of([{"user": 1} | period])).counts.n_forgotten == len(expected)
+
+
+def test_one_time_that_is_no_epoch_makes_numbers_of_all_also_for_one_user() -> None:
+    """Whether numbers are times since 1970 is decided by the whole data, not by those of who asks."""
+    data = Interactions.from_columns(
+        pl.Series([1, 1, 2]), pl.Series([1, 2, 1]), times=pl.Series([MAY_31, MAY_31 + DAY, 7])
+    )
+    asked = {"user": 1, "to": "2024-05-31"}
+    with pytest.raises(RequestError, match="no times since 1970"):
+        events(data, asked)
+    with pytest.raises(RequestError, match="no times since 1970"):
+        EventStore(data).take(Requests.of([asked]))
 
 
 UUID = uuid.UUID(int=7)
@@ -171,7 +235,10 @@ def test_periods_need_times_of_their_own_kind() -> None:
     ("request_", "message"),
     [
         ({}, "neither a user nor an item"),
-        ({"from": 3}, "neither a user nor an item"),
+        ({"from": 3}, r"neither a user nor an item.*--everyone"),
+        ({"everyone": True}, "without a period"),
+        ({"everyone": True, "user": 1, "to": 5}, "names a user or an item"),
+        ({"everyone": "perhaps", "to": 5}, "neither true nor false"),
         ({"user": 1, "itm": 3}, "key that is not known"),
         ({"user": 1, "items": []}, "lists no items"),
         ({"user": 1, "items": [1, None]}, "lists no items"),

@@ -22,7 +22,7 @@ Layer = frozenset[str]
 def there() -> Layer:
     """The rooms that there are: folders, and modules which are not folders."""
     folders = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
-    return frozenset(folders | {path.stem for path in SOURCE.glob("*.py")} - {"__init__"})
+    return frozenset(folders | {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"})
 
 
 def contract() -> list[Layer]:

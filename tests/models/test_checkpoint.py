@@ -33,7 +33,9 @@ from alteraser.versions.history import Batch
 from alteraser.versions.version import Version, load_version
 
 FILES = ("parameters.safetensors", "users.parquet", "items.parquet", "manifest.json")
-READING = ReadOptions(user="who", item="what", min_interactions=2)
+READING = ReadOptions(
+    user="who", item="what", min_interactions=2, any_rating=True, separator="::", header=False
+)
 ERASED = (Batch("ab" * 32, 3),)
 TRAINER = ALS(max_passes=7, tolerance=1e-5, solve_shared=True)
 TRAINING = {"trainer": "als", "max_passes": 7, "tolerance": 1e-5, "solve_h": True}

@@ -203,6 +203,24 @@ def test_only_the_data_of_the_version_is_written_beside_it(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_table_with_all_its_columns_is_written_beside_a_version(
+    version: ae.Version, data: ae.Interactions, tmp_path: Path
+) -> None:
+    table = data.to_frame().with_columns(price=pl.lit(3))
+    table.write_parquet(tmp_path / "store.parquet")
+    requests = Requests.of(GENERATIONS[0])
+    following, _ = version.forget(version.read(tmp_path / "store.parquet"), requests)
+    source = ae.open_source(tmp_path / "store.parquet", read_options=version.read_options)
+    with pytest.raises(ae.MismatchError, match="remaining data"):
+        following.save(tmp_path / "model", remaining=(source, tmp_path / "rest.csv"))
+    assert not (tmp_path / "model").exists()
+    written = following.save(tmp_path / "model", remaining=(source.without(requests), tmp_path / "rest.csv"))
+    rest = pl.read_csv(tmp_path / "rest.csv")
+    assert rest.equals(table.filter(pl.col("user_id") != "u3", pl.col("item_id") != "i2").cast(rest.schema))
+    written.aligned(written.read(tmp_path / "rest.csv"))
+    assert repr(source) == f"SourceTable({len(data)} rows, 3 columns)"
+
+
 @pytest.mark.parametrize("kind", ["mf", "enmf"])
 def test_a_folder_of_format_1_is_read_forgets_and_is_written_with_its_old_batches_first(
     kind: str, tmp_path: Path
@@ -229,6 +247,15 @@ def test_a_folder_of_format_1_is_read_forgets_and_is_written_with_its_old_batche
         again = ae.load_version(tmp_path / name)
         assert again.history == following.history
         assert again.user_vocabulary.n_forgotten == version.user_vocabulary.n_forgotten + 1
+
+
+def test_a_model_from_before_ratings_had_to_be_spoken_of_reads_them_as_it_did(tmp_path: Path) -> None:
+    version = ae.load_version(FORMAT1 / "mf")
+    rated = pl.read_csv(FORMAT1 / "data.csv", infer_schema=False).with_columns(rating=pl.lit(1))
+    rated.write_csv(tmp_path / "rated.csv")
+    version.aligned(version.read(tmp_path / "rated.csv"))
+    with pytest.raises(ae.ColumnError, match="--any-rating"):
+        ae.read_interactions(tmp_path / "rated.csv")
 
 
 def test_a_folder_of_a_later_format_is_refused_by_its_number(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def describe(data: Data, options: DataOptions, json: Json = False) -> None:
     show(sheet.to_dict(), as_json=json, human=lambda out: print_table(out, sheet.table(data)))
 
 
-@app.command(epilog=example("alteraser data convert ml-100k.inter ratings.parquet --time-column timestamp"))
+@app.command(epilog=example("alteraser data convert ml-100k.inter ratings.parquet --min-rating 4"))
 @reads_data
 def convert(
     data: Data,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from rich.console import Console
 
+from alteraser.cli.asking import RequestOptions, asks
 from alteraser.cli.options import (
     Data,
     DataOptions,
@@ -16,7 +17,6 @@ from alteraser.cli.options import (
     Json,
     MissingOption,
     ModelPath,
-    RequestFile,
     Seed,
     example,
     random_generator,
@@ -26,13 +26,14 @@ from alteraser.cli.output import progress, show
 from alteraser.cli.training import TrainerName, check_trainer_options
 
 if TYPE_CHECKING:
+    from alteraser.data.requests import Requests
     from alteraser.live.erasure import Erasure
-    from alteraser.models.base import Factored
     from alteraser.train.base import Trainer
     from alteraser.unlearn.base import Unlearner
     from alteraser.versions.version import Version
 
 EXAMPLE = example(
+    "alteraser forget model ratings.parquet --user 42 --out model2",
     "alteraser forget model ratings.parquet --requests requests.csv \\",
     "  --out model2 --remaining rest.parquet",
 )
@@ -54,10 +55,11 @@ ScopeName = Literal["forgetting", "affected", "all"]
 
 
 @reads_data
+@asks
 def forget(
     model: ModelPath,
     data: Data,
-    requests: RequestFile,
+    asked: RequestOptions,
     out: Annotated[
         Path, typer.Option(metavar="MODEL2", help="The folder of the new model.", show_default=False)
     ],
@@ -65,7 +67,9 @@ def forget(
     remaining: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the remaining data here (.csv or .parquet).", show_default=False
+            metavar="FILE",
+            help="Write the data without what is forgotten here, all other rows and columns kept (.csv or .parquet).",
+            show_default=False,
         ),
     ] = None,
     method: Annotated[MethodName, typer.Option(help="How to forget.")] = "alteraser",
@@ -135,11 +139,12 @@ def forget(
 ) -> None:
     """Make a model forget what the requests name, and write the new model.
 
-    A request is a line with a user, an item or both, and if wanted a period: columns (or JSON keys) user, item,
-    from and to; in JSON-lines also items, a list. What is left empty is not asked for: a user alone means all that
-    the user has. The data is read as it was when the model was trained, unless options say otherwise.
+    Requests are typed (--user, --item, --pair) or in a file, where a request is a line with a user, an item or both,
+    and if wanted a period: columns (or JSON keys) user, item, from and to; in JSON-lines also items, a list. What is
+    left empty is not asked for: a user alone means all that the user has. The data is read as it was when the model
+    was trained, unless options say otherwise.
     """
-    from alteraser.data.request_files import read_requests
+    from alteraser.data.source_tables import open_source
     from alteraser.versions.history import read_key
     from alteraser.versions.version import load_version, make_ready
 
@@ -149,16 +154,20 @@ def forget(
     settings = {"max_passes": max_passes, "tolerance": tolerance, "learning_rate": learning_rate}
     of_alteraser = {"solver": solver, "scope": scope, "budget_seconds": budget_seconds}
     unlearner = _unlearner(version, method, of_alteraser, trainer, settings | {"solve_h": solve_h}, seed=seed)
-    asked = read_requests(requests)
+    requests = asked.read()
     read_options = options.read_options(data, version.read_options)
     full = version.read(data, data_dir=options.data_dir, read_options=read_options)
     with progress("Forgetting") as watch:
         following, erasure = version.forget(
-            full, asked, unlearner=unlearner, key=key, missing=missing, progress=watch
+            full, requests, unlearner=unlearner, key=key, missing=missing, progress=watch
         )
-    following.save(out, remaining=None if remaining is None else (erasure.remain, remaining), force=force)
+    rest = None
+    if remaining is not None:
+        source = open_source(data, data_dir=options.data_dir, read_options=read_options)
+        rest = (source.without(requests), remaining)
+    following.save(out, remaining=rest, force=force)
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(
-        version.model, erasure, method
+        version, erasure, method, n_met_before=_met_before(version, requests, erasure, key)
     )
     told = erasure.converged or scope == "forgetting" or not erasure.requests.n_honoured
     show(result, as_json=json, human=lambda to: _human(to, result, met=told))
@@ -235,7 +244,15 @@ def _trainer(
     return named_trainer(**record | {name: value for name, value in settings.items() if value is not None})
 
 
-def _result(original: Factored, erasure: Erasure[Any], method: str) -> dict[str, Any]:
+def _met_before(version: Version, requests: Requests, erasure: Erasure[Any], key: bytes | None) -> int:
+    """How many of the requests that match nothing this version has met already."""
+    if not erasure.requests.n_missing:
+        return 0
+    met = version.met_before(requests, key).certain & (erasure.requests.n_events == 0)
+    return int(met.sum())
+
+
+def _result(version: Version, erasure: Erasure[Any], method: str, *, n_met_before: int) -> dict[str, Any]:
     from alteraser.data.interactions import Side
 
     remain, requests, cost = erasure.remain, erasure.requests, erasure.cost
@@ -249,7 +266,8 @@ def _result(original: Factored, erasure: Erasure[Any], method: str) -> dict[str,
         "requests": {
             "honoured": requests.n_honoured,
             "repeated": requests.n_repeated,
-            "missing": requests.n_missing,
+            "met_before": n_met_before,
+            "missing": requests.n_missing - n_met_before,
             "null_times": requests.n_null_times,
         },
         "remaining_interactions": len(remain),
@@ -261,7 +279,7 @@ def _result(original: Factored, erasure: Erasure[Any], method: str) -> dict[str,
             "rows_visited": cost.rows_visited,
             "loss_before": erasure.loss_before,
             "loss_after": erasure.loss_after,
-            "gradient_before": original.gradient_norm(remain),
+            "gradient_before": version.model.gradient_norm(remain),
             "gradient_after": erasure.model.gradient_norm(remain),
         },
         "converged": erasure.converged,
@@ -278,6 +296,7 @@ def _human(to: Console, result: dict[str, Any], *, met: bool) -> None:
         to.print("No request matches anything in the data: the new model is the old one")
     for count, text in (
         (requests["repeated"], "requests repeat another and count once"),
+        (requests["met_before"], "requests were met before: the model has forgotten that already"),
         (requests["missing"], "requests match nothing in the data and were skipped"),
         (requests["null_times"], "interactions without a time were passed over by a period"),
         (forgotten["users"], "users are wholly forgotten, earlier ones included"),

@@ -18,6 +18,7 @@ from alteraser.cli import (
     training,
     verifying,
 )
+from alteraser.cli.asking import AskingCommand
 from alteraser.cli.moved import add_moved
 from alteraser.cli.options import example
 from alteraser.cli.running import PLAIN, run
@@ -31,8 +32,8 @@ app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.add_typer(data.app, name="data")
 app.command("train", epilog=training.EXAMPLE)(training.train)
 app.command("evaluate", epilog=evaluating.EXAMPLE)(evaluating.evaluate)
-app.command("forget", epilog=forgetting.EXAMPLE)(forgetting.forget)
-app.command("verify", epilog=verifying.EXAMPLE)(verifying.verify)
+app.command("forget", cls=AskingCommand, epilog=forgetting.EXAMPLE)(forgetting.forget)
+app.command("verify", cls=AskingCommand, epilog=verifying.EXAMPLE)(verifying.verify)
 app.command("compact", epilog=compacting.EXAMPLE)(compacting.compact)
 app.command("recommend", epilog=recommending.RECOMMEND_EXAMPLE)(recommending.recommend)
 app.command("similar", epilog=recommending.SIMILAR_EXAMPLE)(recommending.similar)
@@ -51,8 +52,14 @@ def _root(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Say more, on standard error; also behind a command.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Say nothing but results, warnings and errors.")
+    ] = False,
 ) -> None:
-    del show_version
+    del show_version, verbose, quiet  # `run` has taken the last two out already: they are here for the help
 
 
 def main(arguments: list[str] | None = None) -> None:

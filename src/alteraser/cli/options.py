@@ -78,10 +78,12 @@ class DataOptions:
 
     data_dir: DataDir = None
     user: Annotated[
-        str | None, _option("--user-column", "Column of the user ids, if not user_id.", "NAME")
+        str | None,
+        _option("--user-column", "Column of the user ids, if not user_id, userId or the like.", "NAME"),
     ] = None
     item: Annotated[
-        str | None, _option("--item-column", "Column of the item ids, if not item_id.", "NAME")
+        str | None,
+        _option("--item-column", "Column of the item ids, if not item_id, movieId or the like.", "NAME"),
     ] = None
     weight: Annotated[
         str | None, _option("--weight-column", "Column of confidences; else each positive weighs 1.", "NAME")
@@ -91,6 +93,9 @@ class DataOptions:
         str | None, _option("--rating-column", "Column that --min-rating cuts, if not rating.", "NAME")
     ] = None
     min_rating: Annotated[float | None, _option("--min-rating", "Drop ratings below this.", "X")] = None
+    any_rating: Annotated[
+        bool | None, typer.Option("--any-rating", help="Take all ratings, low ones too.", show_default=False)
+    ] = None
     min_interactions: Annotated[
         int | None, _option("--min-interactions", "Keep the k-core: drop users and items with fewer.", "K")
     ] = None
@@ -98,12 +103,28 @@ class DataOptions:
         Literal["max", "sum", "last"] | None,
         _option("--merge", "How the weights of a repeated pair become one.", "max|sum|last"),
     ] = None
+    separator: Annotated[
+        str | None,
+        _option(
+            "--separator", "What stands between fields, as ';' or '::', if the ending does not tell.", "TEXT"
+        ),
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line names the columns. Without one they are named by their places, as 1 and 2.",
+            show_default=False,
+        ),
+    ] = None
 
     def read_options(self, name_or_path: str, base: ReadOptions | None = None) -> ReadOptions:
         """How to read: `base` (that of a model) or the data set's own way, with the options given on top."""
         from alteraser.data.datasets import usual_read_options
 
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "data_dir"}
+        if self.separator is not None:
+            given["separator"] = self.separator.replace("\\t", "\t")  # as shells pass '\t'
         return (base or usual_read_options(name_or_path)).with_options(
             {k: v for k, v in given.items() if v is not None}
         )
@@ -120,25 +141,38 @@ class DataOptions:
 
 def reads_data(command: Command) -> Command:
     """The command with the options of `DataOptions` added; it receives them as its argument `options`."""
+    return takes_group(command, "options", DataOptions, last=True)
+
+
+def takes_group(command: Command, argument: str, group: type[Any], *, last: bool = False) -> Command:
+    """The command with an option for each field of a dataclass, which it receives as that argument.
+
+    Help lists them in the place of the argument or, if asked for, last.
+    """
     hints = get_type_hints(command, include_extras=True)
-    added = get_type_hints(DataOptions, include_extras=True)
-    names = [field.name for field in fields(DataOptions)]
+    added = get_type_hints(group, include_extras=True)
+    names = {f"{argument}_{field.name}": field for field in fields(group)}
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
-        options = DataOptions(**{name: arguments.pop(f"data_option_{name}") for name in names})
-        command(**arguments, options=options)
+        given = group(**{field.name: arguments.pop(name) for name, field in names.items()})
+        command(**arguments, **{argument: given})
 
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "options"]
+    own = list(inspect.signature(command).parameters.values())
+    place = len(own) if last else [p.name for p in own].index(argument)
     extra = [
         inspect.Parameter(
-            f"data_option_{name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=added[name]
+            name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=added[field.name]
         )
-        for name in names
+        for name, field in names.items()
     ]
-    parameters = [
-        p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own
-    ] + extra
+    kept = [
+        each
+        if each.name == argument
+        else each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in own
+    ]
+    parameters = [p for p in (*kept[:place], *extra, *kept[place:]) if p.name != argument]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run  # type: ignore[return-value]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,8 @@ from alteraser.errors import WriteError
 
 if TYPE_CHECKING:
     from alteraser.report.tables import Table
+
+FIRST_LINE_AFTER = 5.0  # seconds
 
 
 def show(result: Mapping[str, Any], *, as_json: bool, human: Callable[[Console], None]) -> None:
@@ -64,18 +68,47 @@ def print_table(to: Console, table: Table) -> None:
     to.print(table.terminal())
 
 
+class _ToStandardError(logging.Handler):
+    """Shows what modules log as notes, each once, wherever standard error leads just then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record)
+        if text not in self._shown:  # data may be read more than once
+            self._shown.add(text)
+            note(text)
+
+
+@contextmanager
+def logs_on_standard_error(level: int) -> Iterator[None]:
+    """Within the block, what the package logs at that level or above is shown; progress from INFO down."""
+    logger, handler = logging.getLogger("alteraser"), _ToStandardError()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
 @contextmanager
 def progress(
     label: str, *, counts: str = "pass", figure: str = "loss"
 ) -> Iterator[Callable[[int, int, float], None]]:
-    """A bar on standard error, if that is a terminal.
+    """A bar on standard error, or plain lines now and then if that is no terminal; nothing if notes are not shown.
 
     It is told how many passes (or what it `counts`) are done, how many there are at most, and the loss or other figure.
     """
-    with _bar(label, TextColumn("{task.fields[state]}")) as (bar, task):
+    with _bar(label, TextColumn("{task.fields[state]}")) as (bar, task), _lines(label) as tell:
 
         def watch(done: int, at_most: int, value: float) -> None:
             bar.update(task, completed=done, total=at_most, state=f"{counts} {done}, {figure} {value:.6g}")
+            tell(f"{counts} {done} of at most {at_most}, {figure} {value:.6g}")
 
         yield watch
 
@@ -83,10 +116,11 @@ def progress(
 @contextmanager
 def download_progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
     """The same for a download: it is told the bytes that have come and, if known, how many there are."""
-    with _bar(label, DownloadColumn()) as (bar, task):
+    with _bar(label, DownloadColumn()) as (bar, task), _lines(label) as tell:
 
         def watch(done: int, total: int | None) -> None:
             bar.update(task, completed=done, total=total)
+            tell(f"{done} bytes" if total is None else f"{done} of {total} bytes")
 
         yield watch
 
@@ -101,8 +135,30 @@ def _bar(label: str, state: ProgressColumn) -> Iterator[tuple[Progress, TaskID]]
         TimeElapsedColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    hidden = not (console.is_terminal and _notes_shown())
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         yield bar, bar.add_task(label, total=None, state="")
+
+
+@contextmanager
+def _lines(label: str) -> Iterator[Callable[[str], None]]:
+    """Where there is no terminal: a line after some seconds, then ever more rarely, at least once a minute."""
+    shown = _notes_shown() and not Console(stderr=True).is_terminal
+    began = time.monotonic()
+    due = FIRST_LINE_AFTER
+
+    def tell(state: str) -> None:
+        nonlocal due
+        passed = time.monotonic() - began
+        if shown and passed >= due:
+            due = passed + min(max(passed, FIRST_LINE_AFTER), 60)
+            note(f"{label}: {state}, {passed:.0f} s")
+
+    yield tell
+
+
+def _notes_shown() -> bool:
+    return logging.getLogger("alteraser").isEnabledFor(logging.INFO)
 
 
 @contextmanager

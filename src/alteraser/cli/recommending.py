@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alteraser.cli.options import DataOptions, Force, Json, ModelPath, example, reads_data
-from alteraser.cli.output import print_table, show
+from alteraser.cli.output import note, print_table, show
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from alteraser.versions.version import Version
 
 RECOMMEND_EXAMPLE = example(
-    "alteraser recommend model --user 42 -k 10 --exclude ratings.parquet",
-    "alteraser recommend model --users users.csv --out lists.parquet",
+    "alteraser recommend model ratings.parquet --user 42 --user 43 -k 10",
+    "alteraser recommend model ratings.parquet --users users.csv --out lists.csv",
 )
 SIMILAR_EXAMPLE = example("alteraser similar model --item 'Baking: Rye sourdough' -k 10")
 K = Annotated[int, typer.Option("-k", "--k", metavar="K", help="How many items at most.")]
@@ -28,8 +28,17 @@ K = Annotated[int, typer.Option("-k", "--k", metavar="K", help="How many items a
 def recommend(
     model: ModelPath,
     options: DataOptions,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="A file, or the name of a data set: what users have in it is left out.",
+            show_default=False,
+        ),
+    ] = None,
     user: Annotated[
-        str | None, typer.Option(metavar="ID", help="The user to recommend to.", show_default=False)
+        list[str] | None,
+        typer.Option(metavar="ID", help="A user to recommend to. Repeat for more.", show_default=False),
     ] = None,
     users: Annotated[
         Path | None,
@@ -42,8 +51,11 @@ def recommend(
     k: K = 10,
     exclude: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="Leave out what a user has in this data.", show_default=False),
+        typer.Option(metavar="DATA", help="The same as DATA behind the model.", show_default=False),
     ] = None,
+    include_seen: Annotated[
+        bool, typer.Option("--include-seen", help="Also list what users have already.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Where the lists go (.csv or .parquet).", show_default=False),
@@ -51,22 +63,30 @@ def recommend(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """List the items a model recommends to a user, or to many."""
-    from alteraser.data.files import read_ids
+    """List the items a model recommends to users.
+
+    A model does not know what its users have. Give the data to have that left out of their lists.
+    """
     from alteraser.data.writing import make_table_ready, write_frame
     from alteraser.errors import SettingError
     from alteraser.versions.version import load_version
 
-    if (user is None) == (users is None):
-        raise SettingError("Either --user ID or --users FILE is wanted, not both.")
+    if data is not None and exclude is not None:
+        raise SettingError("DATA and --exclude mean the same, and both came; give one of them.")
+    seen = data or exclude
     if out is not None:
         make_table_ready(out, force=force)
+    asked = _asked(user or [], users)
     version = load_version(model)
-    asked = [user or ""] if users is None else read_ids(users, "user_id")
+    if seen is None and not include_seen:
+        note(
+            "Lists may hold what users already have: no data came to look it up in. Give it behind the model "
+            "(alteraser recommend MODEL DATA), or say --include-seen."
+        )
     lists = version.recommender.recommend(
         asked,
         k,
-        exclude=None if exclude is None else _excluded(version, exclude, options),
+        exclude=None if seen is None or include_seen else _seen(version, seen, options),
         source=None if users is None else str(users),
     )
     if out is not None:
@@ -96,12 +116,25 @@ def similar(
     )
 
 
-def _excluded(version: Version, exclude: str, options: DataOptions) -> Interactions:
-    """All that users have counts, also what was rated too low or was too rare to be trained on."""
-    from alteraser.data.read_options import ReadOptions
+def _asked(typed: list[str], file: Path | None) -> pl.Series:
+    """The users that were named, each once, in their order."""
+    import polars as pl
 
-    pairs = ReadOptions(user=version.read_options.user, item=version.read_options.item)
-    return options.open(exclude, pairs)
+    from alteraser.data.columns import id_texts
+    from alteraser.data.files import read_ids
+    from alteraser.errors import SettingError
+
+    if not typed and file is None:
+        raise SettingError("Nobody to recommend to came. Give --user ID, once or more, or --users FILE.")
+    ids = id_texts(typed)
+    if file is not None:
+        ids = pl.concat([ids, read_ids(file, "user_id").cast(pl.String)])
+    return ids.unique(maintain_order=True)
+
+
+def _seen(version: Version, data: str, options: DataOptions) -> Interactions:
+    """All that users have counts, also what was rated too low or was too rare to be trained on."""
+    return options.read(data, options.read_options(data, version.read_options).pairs_alone())
 
 
 def _table(lists: pl.DataFrame, title: str) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from alteraser.cli.asking import RequestOptions, asks
 from alteraser.cli.options import Json, ModelPath, example
 from alteraser.cli.output import show
 
@@ -15,17 +16,16 @@ if TYPE_CHECKING:
     from alteraser.versions.history import Honoured
     from alteraser.versions.version import Version
 
-EXAMPLE = example("alteraser verify model2 --requests requests.csv --key-file erasure.key")
+EXAMPLE = example(
+    "alteraser verify model2 --user 42 --key-file erasure.key",
+    "alteraser verify model2 --requests requests.csv --key-file erasure.key",
+)
 
 
+@asks
 def verify(
     model: ModelPath,
-    requests: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="The requests to look for: CSV, Parquet or JSON-lines.", show_default=False
-        ),
-    ],
+    asked: RequestOptions,
     key_file: Annotated[
         Path,
         typer.Option(metavar="FILE", help="The key that forget was given as --key-file.", show_default=False),
@@ -35,19 +35,18 @@ def verify(
     """Say which requests were honoured on the way to a model, by the key they were forgotten with.
 
     Ends with exit code 0 if all were honoured and with 1 if some were not; those are named by their lines. A request
-    is found if it is written as it was then, in any file and order: a user alone is another request than all items of
-    that user. Found is what is in the model's own history: whoever can write the folder and has the key could have
-    written that, too.
+    is found if it is written as it was then, typed or in any file and order: a user alone is another request than all
+    items of that user. Found is what is in the model's own history: whoever can write the folder and has the key could
+    have written that, too.
     """
-    from alteraser.data.request_files import read_requests
     from alteraser.versions.history import read_key
     from alteraser.versions.version import load_version
 
     key = read_key(key_file)
     version = load_version(model)
-    honoured = version.honours(read_requests(requests), key)
+    honoured = version.honours(asked.read(), key)
     result = _result(version, honoured)
-    show(result, as_json=json, human=lambda to: _human(to, result, requests.name))
+    show(result, as_json=json, human=lambda to: _human(to, result, honoured))
     raise typer.Exit(0 if honoured.all else 1)
 
 
@@ -56,6 +55,7 @@ def _result(version: Version, honoured: Honoured) -> dict[str, Any]:
         "requests": honoured.n_distinct,
         "honoured": honoured.n_honoured,
         "lines_not_honoured": honoured.lines_not_honoured,
+        "not_honoured": honoured.places_not_honoured,
         "batches": [
             {"number": number + 1, "date": batch.date, "method": batch.method, "requests": batch.count}
             for number, batch in enumerate(version.history)
@@ -66,17 +66,21 @@ def _result(version: Version, honoured: Honoured) -> dict[str, Any]:
     }
 
 
-def _human(to: Console, result: dict[str, Any], file: str) -> None:
-    asked, found, lines = result["requests"], result["honoured"], result["lines_not_honoured"]
+def _human(to: Console, result: dict[str, Any], honoured: Honoured) -> None:
+    asked, found = result["requests"], result["honoured"]
     to.print(f"{found} of {asked} requests were honoured by this version")
     for batch in result["batches"]:
         made = (
             f"on {batch['date']} with {batch['method']}" if batch["date"] else "at a date that was not kept"
         )
         to.print(f"  in batch {batch['number']} of {result['batches_in_history']}, forgotten {made}")
-    if not lines:
+    if honoured.all:
         return
-    to.print(f"Not honoured, or not under this key: {file} line{'s' * (len(lines) > 1)} {_ranges(lines)}")
+    for source, lines in honoured.places_not_honoured.items():
+        word = "number" if source.startswith("--") else "line"
+        to.print(
+            f"Not honoured, or not under this key: {source} {word}{'s' * (len(lines) > 1)} {_ranges(lines)}"
+        )
     if n_unsure := result["batches_known_only_whole"]:
         to.print(
             f"{n_unsure} batches were written by a release that kept no digest of each request: such a batch is "

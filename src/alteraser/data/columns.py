@@ -11,27 +11,6 @@ import polars as pl
 
 from alteraser.errors import DataError
 
-# Compared without capitals and underscores; names that end in _id or Id are usual, too.
-_USUAL_NAMES = {
-    *("user", "userid", "uid", "customer", "member"),
-    *("item", "itemid", "iid", "product", "movie", "movieid"),
-    *("rating", "ratings", "score", "stars", "weight", "count", "plays"),
-    *("timestamp", "time", "timerank", "date", "datetime"),
-}
-
-
-def names_told(there: Iterable[object], wanted: Iterable[str]) -> str:
-    """The columns that are there, for a message; only how many if they could be ids of a file without a header."""
-    names = [str(name) for name in there]
-    known = {*wanted}
-    if any(name in known or _is_usual(name) for name in names):
-        return f"the columns are {', '.join(names)}"
-    return f"none of the {len(names)} columns has a usual name, so the data may lack a header"
-
-
-def _is_usual(name: str) -> bool:
-    return name.endswith(("_id", "Id")) or name.lower().replace("_", "") in _USUAL_NAMES
-
 
 def id_text(value: Any) -> str | None:
     """The one text of an id, the same for 42, 42.0 and "42"; None for what is no id: null, NaN, an empty text.

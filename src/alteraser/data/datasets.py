@@ -18,10 +18,10 @@ from alteraser.errors import DataError, DatasetNotFound
 
 # Ratings are kept out of the weights: the papers take every rating as one positive.
 DATASETS = {
-    "ml-1m": ReadOptions(time="time_rank"),
+    "ml-1m": ReadOptions(time="time_rank", any_rating=True),
     "amazon-14core": ReadOptions(),
     "kuairec-binary": ReadOptions(time="time_rank"),
-    "ml-100k": ReadOptions(time="timestamp"),
+    "ml-100k": ReadOptions(time="timestamp", any_rating=True),
     "synthetic": ReadOptions(time="time"),
 }
 SYNTHETIC = "synthetic"
@@ -47,15 +47,25 @@ def load_dataset(
     It is `<name>/interactions.parquet`, looked for in `data_dir` if given, else in $ALTERASER_DATA and then
     in ~/.cache/alteraser.
     """
-    if name not in DATASETS:
+    if not is_dataset(name):
         raise DatasetNotFound(f"There is no data set named {name!r}. The names are {', '.join(DATASETS)}.")
     read_options = read_options or DATASETS[name]
     if name == SYNTHETIC:
         return interactions(embedded().data.to_frame(), read_options=read_options, **options)
+    return read_interactions(dataset_file(name, data_dir), read_options=read_options, **options)
+
+
+def is_dataset(name_or_path: str | Path) -> bool:
+    """Whether it is the name of a data set, which goes before a file called the same."""
+    return str(name_or_path) in DATASETS
+
+
+def dataset_file(name: str, data_dir: str | Path | None = None) -> Path:
+    """The file of a named data set; raises `DatasetNotFound` if it is in none of its places."""
     places = dataset_places(name, data_dir)
     for path in places:
         if path.is_file():
-            return read_interactions(path, read_options=read_options, **options)
+            return path
     get = f"Get it with `alteraser data fetch {name}`" if name in ARCHIVES else "Put it there"
     raise DatasetNotFound(
         f"The data set {name!r} is not in any of the places looked in: {', '.join(map(str, places))}. {get}, "
@@ -77,7 +87,7 @@ def open_data(
     **options: Unpack[ReadKeywords],
 ) -> Interactions:
     """The interactions of a named data set or of a file; a name goes before a file called the same."""
-    if str(name_or_path) in DATASETS:
+    if is_dataset(name_or_path):
         return load_dataset(str(name_or_path), data_dir=data_dir, read_options=read_options, **options)
     path = Path(name_or_path)
     if path.is_file() or (path.exists() and readable_ending(path) is not None):

@@ -14,6 +14,7 @@ from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.csr import PairWeights, ranges
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.requests import Match, Missing, Requests, check_missing
+from alteraser.data.time_ranks import epoch_units
 from alteraser.errors import NothingRemains
 
 
@@ -40,6 +41,7 @@ class EventStore:
         self._ids = {side: _Ids(data.vocabulary(side)) for side in Side}
         self._of_item = np.bincount(events["item"].to_numpy(), minlength=data.n_items)
         self._n_events = len(data)
+        self._time_units = epoch_units(data.times)
 
     def __len__(self) -> int:
         return self._n_events
@@ -55,7 +57,7 @@ class EventStore:
         plain = self._matched_plainly(requested, users, places)
         if plain is None:
             local, items = self._excerpt(users, places)
-            match = requested.matched(local, missing)
+            match = requested.matched(local, missing, units=self._time_units)
             inside = Change.of_deletion(local, local.only(match.mask), local.without(match.mask))
             change = replace(inside, users=users[inside.users], items=items[inside.items])
         else:
@@ -126,6 +128,8 @@ class EventStore:
         if frame["user"].null_count() == 0:
             return np.sort(named)
         whole_items = set(frame.filter(pl.col("user").is_null())["item"].to_list())
+        if None in whole_items:  # a period of everyone's
+            return np.flatnonzero(self._counts)
         asked = self._ids[Side.ITEMS].rows(whole_items)
         places = np.flatnonzero(np.isin(self._columns["item"].values, asked))
         users = np.searchsorted(self._starts, places, side="right") - 1

@@ -1,32 +1,51 @@
-"""CSV, Parquet and RecBole `.inter` files ↔ `Interactions`."""
+"""Text files (CSV and others), Parquet and RecBole `.inter` files ↔ `Interactions`."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Unpack
 
 import polars as pl
 
-from alteraser.data.columns import names_told, plain_ids
-from alteraser.data.frames import interactions, require_columns
+from alteraser.data.column_names import names_told, require_columns, resolved, resolved_ids
+from alteraser.data.columns import plain_ids
+from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
 from alteraser.data.read_options import ReadKeywords, ReadOptions
+from alteraser.data.text_files import TEXT_ENDINGS, TextFile
 from alteraser.data.writing import PARQUET, write_frame
 from alteraser.errors import ColumnError, DataError
 
-SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t", ".inter": "\t"}
-READABLE = (*SEPARATORS, *PARQUET)
+log = logging.getLogger(__name__)
+READABLE = (*TEXT_ENDINGS, *PARQUET)
 
 
 def read_interactions(
     path: str | Path, *, read_options: ReadOptions | None = None, **options: Unpack[ReadKeywords]
 ) -> Interactions:
-    """The interactions in a CSV, TSV, Parquet or RecBole `.inter` file, read as `options` and `read_options` say.
+    """The interactions in a Parquet or text file (CSV and others), read as `options` and `read_options` say.
 
     Ids in text files become whole numbers only if every one would be written back the same: "007" stays.
     """
     path = Path(path)
     read_options = (read_options or ReadOptions()).with_options(options)
+    with readable(path) as ending:
+        if ending in PARQUET:
+            table, read_options = _read_parquet(path, read_options)
+        else:
+            table, read_options = _read_text(path, ending, read_options)
+    if table.height == 0:
+        raise DataError(f"{path} holds no interactions, only a header; at least one row is wanted.")
+    log.debug("%s has %d rows", path, table.height)
+    return interactions(table, read_options=read_options)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[str]:
+    """The ending that says how to read a file; within the block, what reading fails with becomes a `DataError`."""
     ending = readable_ending(path)
     if ending is None:
         raise DataError(
@@ -35,18 +54,13 @@ def read_interactions(
         )
     check_readable(path)
     try:
-        table = (
-            _read_parquet(path, read_options) if ending in PARQUET else _read_text(path, ending, read_options)
-        )
+        yield ending
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
         # The reader's own message may quote a line of the file: its kind is told, its text is not.
         raise DataError(
             f"{path} could not be read as {ending} ({type(error).__name__}). Check that it is complete, in UTF-8 if "
             f"it is text, and that each line has as many fields as the header."
         ) from None
-    if table.height == 0:
-        raise DataError(f"{path} holds no interactions, only a header; at least one row is wanted.")
-    return interactions(table, read_options=read_options)
 
 
 def readable_ending(path: Path) -> str | None:
@@ -68,77 +82,34 @@ def check_readable(path: Path) -> None:
         raise DataError(f"{path} is empty; a file with interactions is wanted.")
 
 
-def _read_parquet(path: Path, read_options: ReadOptions) -> pl.DataFrame:
-    require_columns(list(_header(path, ".parquet")), read_options)
-    return pl.read_parquet(path, columns=list(dict.fromkeys(read_options.columns.values())))
+def _read_parquet(path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ReadOptions]:
+    there = list(pl.read_parquet_schema(path))
+    named = resolved(read_options, there)
+    require_columns(there, named)
+    return pl.read_parquet(path, columns=list(dict.fromkeys(named.columns.values()))), named
 
 
-def _read_text(path: Path, ending: str, read_options: ReadOptions) -> pl.DataFrame:
-    names = _header(path, ending)
-    if not set(read_options.columns.values()) <= set(names):
-        _check_header(_texts(path, ending), path)
-        require_columns(list(names), read_options)
-    table = _columns_of_text(
-        path, ending, {column: names[column] for column in read_options.columns.values()}
-    )
-    typed = {
-        read_options.user: _ids(table[read_options.user]),
-        read_options.item: _ids(table[read_options.item]),
-    }
+def _read_text(path: Path, ending: str, read_options: ReadOptions) -> tuple[pl.DataFrame, ReadOptions]:
+    file = TextFile.of(path, ending, separator=read_options.separator, header=read_options.header)
+    file.check_split()
+    there = list(file.names)
+    named = resolved(read_options, there)
+    if not set(named.columns.values()) <= set(there):
+        file.check_header()
+    require_columns(there, named)
+    table = file.columns(list(dict.fromkeys(named.columns.values())))
+    if not file.header:
+        file.check_no_header(table, named.user, named.item)
+    return typed(table, named, path), named
+
+
+def typed(texts: pl.DataFrame, read_options: ReadOptions, source: object) -> pl.DataFrame:
+    """A table of texts with its ids as whole numbers where all are such, its weights and ratings as numbers."""
+    columns = {name: _ids(texts[name]) for name in (read_options.user, read_options.item)}
     for setting in ("weight", "rating"):
-        if (column := read_options.columns.get(setting)) is not None:
-            typed[column] = _numbers(table[column], setting, path)
-    return table.with_columns(**typed)
-
-
-def _header(path: Path, ending: str) -> dict[str, str]:
-    """The names of the columns and how the file writes them: RecBole has the type behind, as user_id:token."""
-    if ending in PARQUET:
-        return {name: name for name in pl.read_parquet_schema(path)}
-    try:
-        header = _texts(path, ending, n_rows=0).columns
-    except pl.exceptions.NoDataError:
-        raise DataError(f"{path} is empty; a header and at least one row are wanted.") from None
-    return {name.rsplit(":", 1)[0] if ending == ".inter" else name: name for name in header}
-
-
-def _columns_of_text(path: Path, ending: str, wanted: dict[str, str]) -> pl.DataFrame:
-    """The wanted columns under their own names, without blank lines at the end."""
-    table = _texts(path, ending, columns=list(wanted.values()))
-    return _without_blank_end(table.select(pl.col(there).alias(name) for name, there in wanted.items()))
-
-
-def _texts(
-    path: Path, ending: str, *, columns: list[str] | None = None, n_rows: int | None = None
-) -> pl.DataFrame:
-    quote = None if ending == ".inter" else '"'
-    return pl.read_csv(
-        path,
-        separator=SEPARATORS[ending],
-        quote_char=quote,
-        infer_schema=False,
-        columns=columns,
-        n_rows=n_rows,
-    )
-
-
-def _check_header(table: pl.DataFrame, path: Path) -> None:
-    """Raise if the first line is no header but somebody's interaction, which an error must not list."""
-    names = pl.Series(table.columns, dtype=pl.String)
-    numbers = names.cast(pl.Float64, strict=False).is_not_null().any()
-    # Ids come again and again; the name of a column is not a value in it.
-    again = any((table[name] == name).any() for name in table.columns)
-    if numbers or again:
-        raise DataError(
-            f"The first line of {path} is not a header: it holds {'numbers' if numbers else 'what other lines hold'}. "
-            f"Put a line with the names of the columns above it, as user_id and item_id."
-        )
-
-
-def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
-    """The table without the blank lines a hand-made file may end in; polars reads them as rows of nulls."""
-    filled = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series().arg_true()
-    return table.head(int(filled[-1]) + 1 if len(filled) else 0)
+        if (name := read_options.columns.get(setting)) is not None:
+            columns[name] = _numbers(texts[name], setting, source)
+    return texts.with_columns(**columns)
 
 
 def _ids(texts: pl.Series) -> pl.Series:
@@ -147,12 +118,12 @@ def _ids(texts: pl.Series) -> pl.Series:
     return whole if same.all() else texts
 
 
-def _numbers(texts: pl.Series, setting: str, path: Path) -> pl.Series:
+def _numbers(texts: pl.Series, setting: str, source: object) -> pl.Series:
     numbers = texts.str.strip_chars().cast(pl.Float64, strict=False)
     bad = numbers.is_null() & texts.is_not_null()
     if (n_bad := int(bad.sum())) > 0:
         raise DataError(
-            f"{n_bad} of {len(texts)} values in the {setting} column of {path} are not numbers (the first in "
+            f"{n_bad} of {len(texts)} values in the {setting} column of {source} are not numbers (the first in "
             f"data row {int(bad.arg_true()[0]) + 1}). Correct them, or name another column with {setting}=."
         )
     return numbers
@@ -161,24 +132,15 @@ def _numbers(texts: pl.Series, setting: str, path: Path) -> pl.Series:
 def read_ids(path: str | Path, column: str) -> pl.Series:
     """One column of ids of any file that `read_interactions` reads, as whole numbers or texts."""
     path = Path(path)
-    ending = readable_ending(path)
-    if ending is None:
-        raise DataError(f"{path} has an ending that is not known; wanted is one of {', '.join(READABLE)}.")
-    check_readable(path)
-    try:
-        names = _header(path, ending)
+    with readable(path) as ending:
+        file = None if ending in PARQUET else TextFile.of(path, ending)
+        names = list(pl.read_parquet_schema(path) if file is None else file.names)
+        column = resolved_ids(column, names)
         if column not in names:
             raise ColumnError(
                 f"{path} has no column {column!r}; {names_told(names, [column])}. Give a header line with that name."
             )
-        if ending in PARQUET:
-            table = pl.read_parquet(path, columns=[column])
-        else:
-            table = _columns_of_text(path, ending, {column: names[column]})
-    except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
-        raise DataError(
-            f"{path} could not be read as {ending} ({type(error).__name__}). Check that it is complete."
-        ) from None
+        table = pl.read_parquet(path, columns=[column]) if file is None else file.columns([column])
     if table.height == 0:
         raise DataError(f"{path} holds no ids, only a header; at least one row is wanted.")
     return plain_ids(table[column], column.removesuffix("_id"))

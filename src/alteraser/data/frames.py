@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -12,7 +11,8 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from alteraser.data.columns import id_texts, names_told
+from alteraser.data.column_names import require_columns, resolved
+from alteraser.data.columns import id_texts
 from alteraser.data.interactions import Interactions, Vocabulary
 from alteraser.data.read_options import ReadKeywords, ReadOptions
 from alteraser.errors import ColumnError, DataError, SettingError
@@ -32,7 +32,7 @@ def interactions(
         data = _from_matrix(frame, read_options)
         enough = np.ones(len(data), dtype=bool)
     else:
-        table = _table(frame, read_options)
+        table, read_options = _table(frame, read_options)
         enough = _high_enough(table, read_options)
         data = _from_table(table, read_options, enough)
     if read_options.min_interactions is not None:
@@ -91,8 +91,8 @@ def _from_matrix(matrix: Any, read_options: ReadOptions) -> Interactions:
     )
 
 
-def _table(frame: Any, read_options: ReadOptions) -> pl.DataFrame:
-    """The columns that the read options name, in polars."""
+def _table(frame: Any, read_options: ReadOptions) -> tuple[pl.DataFrame, ReadOptions]:
+    """The columns that the read options name, in polars; and the options with the names that are there."""
     try:
         native = nw.from_native(frame)
     except TypeError:
@@ -102,10 +102,12 @@ def _table(frame: Any, read_options: ReadOptions) -> pl.DataFrame:
         ) from None
     except nw.exceptions.DuplicateError:
         raise ColumnError("Two columns of the frame have the same name; rename one or drop it.") from None
-    require_columns(native.collect_schema().names(), read_options)
+    there = [str(name) for name in native.collect_schema().names()]
+    read_options = resolved(read_options, there)
+    require_columns(there, read_options)
     selected = native.select(*dict.fromkeys(read_options.columns.values()))
     eager = selected.collect() if isinstance(selected, nw.LazyFrame) else selected
-    return pl.DataFrame({name: _column(eager[name]) for name in eager.columns})
+    return pl.DataFrame({name: _column(eager[name]) for name in eager.columns}), read_options
 
 
 def _column(column: nw.Series[Any]) -> pl.Series:
@@ -117,16 +119,6 @@ def _column(column: nw.Series[Any]) -> pl.Series:
     # UUIDs, bytes and tuples; what they turn into could not be told from data of that type, or not be compared.
     objects = column.dtype == nw.Object and (converted.dtype == pl.Binary or converted.dtype.is_nested())
     return id_texts(column.to_list()) if objects else converted
-
-
-def require_columns(there: Sequence[object], read_options: ReadOptions) -> None:
-    """Raise `ColumnError` if a column that the read options name is not among those that are there."""
-    for setting, column in read_options.columns.items():
-        if column not in there:
-            raise ColumnError(
-                f"There is no column {column!r} for the {setting}; {names_told(there, read_options.columns.values())}. "
-                f"Name the right one with {setting}= (--{setting}-column)."
-            )
 
 
 def _high_enough(table: pl.DataFrame, read_options: ReadOptions) -> NDArray[np.bool_]:

@@ -21,13 +21,23 @@ class ReadKeywords(TypedDict, total=False):
     time: str | None
     rating: str | None
     min_rating: float | None
+    any_rating: bool
     min_interactions: int | None
     merge: Merge
+    separator: str | None
+    header: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How a table becomes interactions; `rating` is the column `min_rating` cuts, "rating" unless given."""
+    """How a table becomes interactions.
+
+    Where there is no column user_id or item_id, another usual name as userId or movieId is taken if there is one such
+    column. `rating` is the column that `min_rating` cuts, the one called rating unless given; where there is one,
+    either `min_rating` or `any_rating` is wanted. `separator` and `header` are of text files: the separator follows
+    from the ending unless given; without a header columns are named by their place, "1" being the first, and users and
+    items are the first two unless given.
+    """
 
     user: str = "user_id"
     item: str = "item_id"
@@ -35,8 +45,11 @@ class ReadOptions:
     time: str | None = None
     rating: str | None = None
     min_rating: float | None = None
+    any_rating: bool = False
     min_interactions: int | None = None
     merge: Merge = "max"
+    separator: str | None = None
+    header: bool = True
 
     def __post_init__(self) -> None:
         for name in ("user", "item", "weight", "time", "rating"):
@@ -53,6 +66,19 @@ class ReadOptions:
         k = self.min_interactions
         if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
             raise SettingError(f"min_interactions is {k!r}; it must be a whole number from 1 up.")
+        for name in ("any_rating", "header"):
+            if not isinstance(getattr(self, name), bool):
+                raise SettingError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+        if self.any_rating and self.min_rating is not None:
+            raise SettingError(
+                "Both min_rating (--min-rating) and any_rating (--any-rating) came; one of them is wanted."
+            )
+        apart = self.separator
+        if apart is not None and not (isinstance(apart, str) and apart and not set(apart) & set('\r\n"')):
+            raise SettingError(
+                f"separator is {apart!r}; it must be what stands between two fields, as ';' or '::', and neither a "
+                f"quotation mark nor the end of a line."
+            )
         if self.merge not in MERGES:
             raise SettingError(f"merge is {self.merge!r}; it must be one of {', '.join(MERGES)}.")
 
@@ -65,8 +91,24 @@ class ReadOptions:
         return {setting: column for setting, column in named.items() if column is not None}
 
     def with_options(self, options: Mapping[str, Any]) -> ReadOptions:
-        """The same options, some settings replaced."""
-        return ReadOptions.from_dict(self.to_dict() | dict(options))
+        """The same options, some settings replaced; of `min_rating` and `any_rating` the new one."""
+        settings = self.to_dict() | dict(options)
+        if options.get("min_rating") is not None and "any_rating" not in options:
+            settings["any_rating"] = False
+        if options.get("any_rating") and "min_rating" not in options:
+            settings["min_rating"] = None
+        return ReadOptions.from_dict(settings)
+
+    def as_trained(self) -> ReadOptions:
+        """The options of data that a model was trained on: where none was too low, any rating was taken."""
+        return self if self.min_rating is not None else self.with_options({"any_rating": True})
+
+    def pairs_alone(self) -> ReadOptions:
+        """The same for who has what, however it was rated or weighed and however rare it is."""
+        return self.with_options(
+            {"weight": None, "time": None, "rating": None, "any_rating": True, "merge": "max"}
+            | {"min_interactions": None}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import polars as pl
 
@@ -30,25 +32,49 @@ def read_requests(path: str | Path) -> Requests:
             f"{path} ends in {ending or 'nothing'}; a file of requests ends in one of {', '.join(_ENDINGS)}."
         )
     try:
-        if ending in _SEPARATORS:
-            rows = list(_demands(_read_csv(path, _SEPARATORS[ending]), path.name))
-        elif ending == ".parquet":
-            rows = list(_demands(_read_parquet(path), path.name))
-        else:
-            rows = list(_demands(_read_json_lines(path), path.name))
+        content = path.read_bytes()
     except OSError as error:
         raise RequestError(
             f"{path} could not be opened: {error.strerror or type(error).__name__}. Give the path of a file "
             f"that is there and may be read."
         ) from None
+    return _parsed(content, ending, name=path.name, told=str(path))
+
+
+def read_request_stream(stream: BinaryIO, *, name: str = "standard input") -> Requests:
+    """The requests that come without a file's name: JSON-lines if they begin with {, Parquet by its mark, else CSV.
+
+    CSV has tabs between its fields if there is one in the header.
+    """
+    content = stream.read()
+    start = content.removeprefix(codecs.BOM_UTF8).lstrip()
+    if content.startswith(b"PAR1"):
+        ending = ".parquet"
+    elif start.startswith(b"{"):
+        ending = ".jsonl"
+    else:
+        ending = ".tsv" if b"\t" in start.partition(b"\n")[0] else ".csv"
+    return _parsed(content, ending, name=name, told=name)
+
+
+def _parsed(content: bytes, ending: str, *, name: str, told: str) -> Requests:
+    """The requests in the content of a file of that ending; `name` is kept with each, `told` stands in errors."""
+    try:
+        if ending == ".parquet":
+            lines = _read_parquet(content, told)
+        elif ending in _SEPARATORS:
+            lines = _read_csv(content.decode("utf-8-sig"), _SEPARATORS[ending], name, told)
+        else:
+            lines = _read_json_lines(content.decode("utf-8-sig"), name)
+        rows = list(_demands(lines, name))
     except (UnicodeError, csv.Error, pl.exceptions.PolarsError) as error:
         # The reader's own message may quote the file, so only its kind is told.
         raise RequestError(
-            f"{path} could not be read as {ending} ({type(error).__name__}). Check that it is complete, and "
+            f"{told} could not be read as {ending} ({type(error).__name__}). Check that it is complete, and "
             f"in UTF-8 if it is text."
         ) from None
     if not rows:
-        raise RequestError(f"{path} holds no requests; at least one is wanted.")
+        raise RequestError(f"{told} holds no requests; at least one is wanted.")
     return Requests(request_frame(rows))
 
 
@@ -57,47 +83,43 @@ def _demands(lines: Iterator[tuple[int, dict[str, Any]]], source: str) -> Iterat
         yield from parsed_rows(request, source, line)
 
 
-def _read_csv(path: Path, separator: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=separator, strict=True)
-        header = [name.strip() for name in next(reader, [])]
-        _check_header(header, path)
-        for cells in reader:
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise RequestError(
-                    f"{path.name} line {reader.line_num} has {len(cells)} fields, the header {len(header)}; "
-                    f"as many are wanted. Put quotes around a field that holds the separator."
-                )
-            yield reader.line_num, {name: cell or None for name, cell in zip(header, cells, strict=True)}
+def _read_csv(text: str, separator: str, name: str, told: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    header = [column.strip() for column in next(reader, [])]
+    _check_header(header, told)
+    for cells in reader:
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            raise RequestError(
+                f"{name} line {reader.line_num} has {len(cells)} fields, the header {len(header)}; "
+                f"as many are wanted. Put quotes around a field that holds the separator."
+            )
+        yield reader.line_num, {column: cell or None for column, cell in zip(header, cells, strict=True)}
 
 
-def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    frame = pl.read_parquet(path)
-    _check_header(frame.columns, path)
+def _read_parquet(content: bytes, told: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    frame = pl.read_parquet(io.BytesIO(content))
+    _check_header(frame.columns, told)
     for number, row in enumerate(frame.iter_rows(named=True), start=1):
         # pandas writes a missing number as NaN.
         yield number, {name: None if value != value else value for name, value in row.items()}
 
 
-def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                request = json.loads(line, object_pairs_hook=_unrepeated)
-            except (ValueError, RecursionError):
-                request = None
-            if not isinstance(request, dict):
-                raise RequestError(
-                    f'{path.name} line {number} is not a JSON object with each key once; one like {{"user": '
-                    f'…, "items": […]}} '
-                    f"is wanted "
-                    f"on each line."
-                )
-            yield number, request
+def _read_json_lines(text: str, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(io.StringIO(text), start=1):
+        if not line.strip():
+            continue
+        try:
+            request = json.loads(line, object_pairs_hook=_unrepeated)
+        except (ValueError, RecursionError):
+            request = None
+        if not isinstance(request, dict):
+            raise RequestError(
+                f'{name} line {number} is not a JSON object with each key once; one like {{"user": …, '
+                f'"items": […]}} is wanted on each line.'
+            )
+        yield number, request
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -107,7 +129,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _check_header(header: list[str], path: Path) -> None:
+def _check_header(header: list[str], told: str) -> None:
     names = [standard_name(name) for name in header]
     # Named by its place: without a header the first line would be somebody's request.
     unknown = [str(place) for place, name in enumerate(names, start=1) if name is None]
@@ -115,11 +137,11 @@ def _check_header(header: list[str], path: Path) -> None:
         problem = f"has no known name for column {', '.join(unknown)}"
     elif len(set(names)) < len(names):
         problem = "names a column twice"
-    elif not {"user", "item", "items"} & set(names):
+    elif not {"user", "item", "items", "everyone"} & set(names):
         problem = "names no column for users or items"
     else:
         return
     raise RequestError(
-        f"The header of {path} {problem}. Wanted are some of {', '.join(KEYS)}, each once, and no others: a "
+        f"The header of {told} {problem}. Wanted are some of {', '.join(KEYS)}, each once, and no others: a "
         f"misspelt one would widen what is deleted."
     )

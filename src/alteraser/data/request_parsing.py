@@ -18,7 +18,7 @@ from alteraser.errors import RequestError
 CONDITIONS = ("user", "item", "start", "end")
 _SCHEMA = dict.fromkeys((*CONDITIONS, "source"), pl.String()) | {"line": pl.Int64()}
 _NAMES = {"user_id": "user", "item_id": "item", "from": "start", "to": "end"}
-KEYS = ("user", "item", "items", "from", "to")
+KEYS = ("user", "item", "items", "from", "to", "everyone")
 
 RequestRow = tuple[str | None, str | None, str | None, str | None, str, int]
 
@@ -27,7 +27,8 @@ RequestRow = tuple[str | None, str | None, str | None, str | None, str, int]
 class Request:
     """A wish to forget: all that is given must hold together; at least a user or an item has to be named.
 
-    A period includes both ends; a date without a time means, as its end, the end of that day.
+    A period includes both ends; a date without a time means, as its end, the end of that day. `everyone` asks for a
+    period of all users and items: what was left out by mistake must not come to that.
     """
 
     user: Any = None
@@ -35,6 +36,7 @@ class Request:
     item: Any = None
     start: Any = None
     end: Any = None
+    everyone: bool = False
 
 
 def request_frame(rows: list[RequestRow]) -> pl.DataFrame:
@@ -45,7 +47,7 @@ def request_frame(rows: list[RequestRow]) -> pl.DataFrame:
 def standard_name(name: str) -> str | None:
     """The condition that a column or key stands for, or None if there is no such condition."""
     name = _NAMES.get(name, name)
-    return name if name in (*CONDITIONS, "items") else None
+    return name if name in (*CONDITIONS, "items", "everyone") else None
 
 
 def parsed_rows(request: Request | Mapping[str, Any], source: str, line: int) -> Iterator[RequestRow]:
@@ -58,10 +60,29 @@ def parsed_rows(request: Request | Mapping[str, Any], source: str, line: int) ->
     start = _bound(given["start"], source, line, is_end=False)
     end = _bound(given["end"], source, line, is_end=True)
     _check_period(start, end, source, line)
+    everyone = _flag(given["everyone"], source, line)
     for item in items:
-        if user is None and item is None:
-            raise _wrong(source, line, "names neither a user nor an item; one of them is wanted")
+        _check_who(everyone, user, item, dated=start is not None or end is not None, place=(source, line))
         yield user, None if item is None else asked_id(item, source, line), start, end, source, line
+
+
+def _check_who(everyone: bool, user: Any, item: Any, *, dated: bool, place: tuple[str, int]) -> None:
+    named = user is not None or item is not None
+    if everyone and named:
+        raise _wrong(*place, "asks for everyone and names a user or an item; one of the two is wanted")
+    if everyone and not dated:
+        raise _wrong(*place, "asks for everyone without a period, which is all of the data; give from or to")
+    if not (everyone or named):
+        hint = "; a period of all users needs everyone (--everyone)" if dated else ""
+        raise _wrong(*place, f"names neither a user nor an item; one of them is wanted{hint}")
+
+
+def _flag(value: Any, source: str, line: int) -> bool:
+    """A yes or no as JSON, Python or a cell of a table writes it; what is left out is a no."""
+    text = "false" if value is None else str(value).strip().lower()
+    if text in ("true", "yes", "1", "false", "no", "0"):
+        return text in ("true", "yes", "1")
+    raise _wrong(source, line, "has an everyone that is neither true nor false")
 
 
 def _fields(request: Request | Mapping[str, Any], source: str, line: int) -> dict[str, Any]:
@@ -69,7 +90,7 @@ def _fields(request: Request | Mapping[str, Any], source: str, line: int) -> dic
         return vars(request)
     if not isinstance(request, Mapping):
         raise _wrong(source, line, f"is a {type(request).__name__}; a Request or a dictionary is wanted")
-    fields: dict[str, Any] = dict.fromkeys((*CONDITIONS, "items"))
+    fields: dict[str, Any] = dict.fromkeys((*CONDITIONS, "items", "everyone"))
     seen: set[str] = set()
     for key, value in request.items():
         name = standard_name(key)
@@ -161,5 +182,10 @@ def _check_period(start: str | None, end: str | None, source: str, line: int) ->
         raise _wrong(source, line, "has a from that is after its to")
 
 
+def place_of(source: str, line: int) -> str:
+    """Where a request was made: the line of a file, or the how-manieth option of its name."""
+    return f"{source} number {line}" if source.startswith("--") else f"{source} line {line}"
+
+
 def _wrong(source: str, line: int, problem: str) -> RequestError:
-    return RequestError(f"{source} line {line} {problem}.")
+    return RequestError(f"{place_of(source, line)} {problem}.")

@@ -1,4 +1,4 @@
-"""Who asks to forget what: a user, a user's items, a user's period, an item; matched against the events."""
+"""Who asks to forget what: a user, a user's items, an item, a period of these; matched against the events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from alteraser.data.changes import RequestCounts
 from alteraser.data.interactions import Interactions
-from alteraser.data.request_parsing import CONDITIONS, Request, asked_id, parsed_rows, request_frame
+from alteraser.data.request_parsing import (
+    CONDITIONS,
+    Request,
+    asked_id,
+    parsed_rows,
+    request_frame,
+)
+from alteraser.data.time_ranks import epoch_units, place_in, time_ranks
 from alteraser.errors import NothingRemains, RequestError, SettingError, UnknownInteractions
 
 Missing = Literal["error", "ignore"]
@@ -95,7 +102,7 @@ class Requests:
 
     def match(self, full: Interactions, missing: Missing = "error") -> Match:
         """The events of `full` to forget; a request that matches none is an error unless missing="ignore"."""
-        match = self.matched(full, missing)
+        match = self.matched(full, missing, units=epoch_units(full.times))
         if len(full) > 0 and match.mask.all():
             raise NothingRemains(
                 f"The requests cover all {len(full)} interactions; nothing would remain to learn from. "
@@ -103,16 +110,19 @@ class Requests:
             )
         return match
 
-    def matched(self, part: Interactions, missing: Missing = "error") -> Match:
-        """As `match`, where `part` is but a part of the data, so that it may well be covered whole."""
+    def matched(self, part: Interactions, missing: Missing = "error", *, units: int | None = None) -> Match:
+        """As `match`, where `part` is but a part of the data, so that it may well be covered whole.
+
+        `units` is what `epoch_units` says of the times of the whole.
+        """
         check_missing(missing)
         distinct = self.distinct().frame
-        mask, n_events, n_null_times = _matched(distinct, part)
+        mask, n_events, n_null_times = _matched(distinct, part, units)
         counts = RequestCounts(n_events, int(mask.sum()), len(self) - distinct.height, n_null_times)
         if counts.n_missing and missing == "error":
             raise UnknownInteractions(
                 f"{counts.n_missing} of {distinct.height} requests match no interaction in the data (the first: "
-                f"{_place(distinct, int(np.argmin(n_events)))}). Correct them, or skip them with "
+                f"{place_in(distinct, int(np.argmin(n_events)))}). Correct them, or skip them with "
                 f"missing='ignore' (--missing ignore)."
             )
         return Match(mask, counts)
@@ -124,24 +134,28 @@ def check_missing(missing: Missing) -> None:
         raise SettingError(f"missing is {missing!r}; it must be 'error' or 'ignore'.")
 
 
-def _matched(distinct: pl.DataFrame, full: Interactions) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:
+def _matched(
+    distinct: pl.DataFrame, full: Interactions, units: int | None
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:
     """The events to forget, how many each request matched, and how many null times periods passed over."""
     user = _rows(distinct["user"], full.user_vocabulary.rows(distinct["user"]))
     item = _rows(distinct["item"], full.item_vocabulary.rows(distinct["item"]))
-    ranks, first, last = _time_ranks(distinct, full)
+    ranks, first, last = time_ranks(distinct, full.times, len(full), units)
     mask, passed = np.zeros(len(full), dtype=bool), np.zeros(len(full), dtype=bool)
     n_matched = np.zeros(distinct.height, dtype=np.int64)
     kinds = (
         (("user", "item"), (user >= 0) & (item >= 0)),
         (("user",), (user >= 0) & (item == _ANY)),
         (("item",), (item >= 0) & (user == _ANY)),
+        ((), (item == _ANY) & (user == _ANY)),
     )
     for names, chosen in kinds:
         rows = np.flatnonzero(chosen)
         if len(rows) == 0:
             continue
         asked = pl.DataFrame({"user": user[rows], "item": item[rows]}).select(names)
-        ranges = _Ranges.of(asked, full, ranks, int(ranks.max(initial=0)) + 2)
+        n_ranks = int(ranks.max(initial=0)) + 2
+        ranges = _Ranges.of(asked, full, ranks, n_ranks) if names else _Ranges.of_all(rows, ranks, n_ranks)
         n_matched[rows] = ranges.mark(mask, first[rows], last[rows])
         periods = first[rows] > 0
         ranges.mark(passed, np.zeros(len(rows), np.int64), periods.astype(np.int64))
@@ -191,6 +205,12 @@ class _Ranges:
         code = asked.join(codes, on=names, how="left", maintain_order="left")["code"]
         return cls(events["event"].to_numpy(), events["key"].to_numpy(), code.to_numpy(), n_ranks)
 
+    @classmethod
+    def of_all(cls, requests: NDArray[np.int64], ranks: NDArray[np.int64], n_ranks: int) -> Self:
+        """All events by time, for requests that name neither users nor items."""
+        order = np.argsort(ranks, kind="stable")
+        return cls(order, ranks[order], np.zeros(len(requests), np.int64), n_ranks)
+
     def mark(
         self, mask: NDArray[np.bool_], first: NDArray[np.int64], last: NDArray[np.int64]
     ) -> NDArray[np.int64]:
@@ -204,72 +224,10 @@ class _Ranges:
         return (stop - start).astype(np.int64)
 
 
-def _time_ranks(
-    distinct: pl.DataFrame, full: Interactions
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The rank of each event's time, 0 if null, and the ranks [first, last) each request asks for."""
-    start, end = distinct["start"], distinct["end"]
-    period = (start.is_not_null() | end.is_not_null()).to_numpy()
-    if not period.any():
-        return (
-            np.zeros(len(full), np.int64),
-            np.zeros(len(distinct), np.int64),
-            np.ones(len(distinct), np.int64),
-        )
-    if full.times is None:
-        raise RequestError(
-            f"{_place(distinct, int(np.flatnonzero(period)[0]))} names a period, but the data has no times. "
-            f"Name its time column with time= (--time-column), or ask without from and to."
-        )
-    times = full.times.to_physical()
-    known = times.drop_nulls().unique().sort().to_numpy()
-    ranks = np.where(times.is_null().to_numpy(), 0, np.searchsorted(known, _filled(times)) + 1)
-    earliest, latest = (_bounds(distinct, name, full.times.dtype) for name in ("start", "end"))
-    first = np.searchsorted(known, _filled(earliest), side="left") + 1
-    last = np.searchsorted(known, _filled(latest), side="right") + 1
-    first = np.where(start.is_null().to_numpy(), np.where(period, 1, 0), first)
-    last = np.where(end.is_null().to_numpy(), len(known) + 1, last)
-    return ranks, first, last
-
-
-def _filled(numbers: pl.Series) -> NDArray[Any]:
-    """The numbers with something in place of nulls, which the caller then replaces."""
-    return numbers.to_physical().fill_null(0).to_numpy()
-
-
-def _bounds(distinct: pl.DataFrame, name: str, dtype: pl.DataType) -> pl.Series:
-    """One end of each period in the type of the data's times; null where it is open."""
-    texts = distinct[name]
-    dated = isinstance(dtype, pl.Datetime)
-    wrong = (texts.str.contains("T", literal=True) != dated).fill_null(value=False)
-    if wrong.any():
-        came, wanted = ("a number", "dates") if dated else ("a date", "numbers")
-        raise RequestError(
-            f"{_place(distinct, int(wrong.arg_true()[0]))} gives {came} as the end of a period, but the "
-            f"times in the data are {wanted}. Give {'ISO dates like 2024-05-31' if dated else 'numbers'} "
-            f"there."
-        )
-    if dated:
-        return texts.str.to_datetime("%Y-%m-%dT%H:%M:%S%.6f", time_unit="us")
-    numbers = texts.cast(pl.Float64)
-    if dtype == pl.Float64:
-        return numbers
-    whole = texts.cast(pl.Int64, strict=False)
-    rounded = numbers.ceil() if name == "start" else numbers.floor()
-    limits = np.iinfo(np.int64)
-    return whole.fill_null(
-        rounded.clip(float(limits.min), float(limits.max // 1024 * 1024 - 1024)).cast(pl.Int64)
-    )
-
-
 def _encoded(conditions: tuple[str | None, ...]) -> bytes:
     """The conditions of a request as bytes from which they could be told apart."""
     texts = (None if text is None else text.encode() for text in conditions)
     return b"".join(b"-" if text is None else b"%d:%s" % (len(text), text) for text in texts)
-
-
-def _place(distinct: pl.DataFrame, row: int) -> str:
-    return f"{distinct['source'][row]} line {distinct['line'][row]}"
 
 
 def _id_texts(ids: Ids) -> pl.Series:

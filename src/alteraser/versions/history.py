@@ -152,12 +152,13 @@ class Honoured:
     """Which of some requests a version has honoured.
 
     `batches` has a number for each request, in the order in which they were made: that of the batch of the history,
-    from 0, that honoured it first, or -1. `lines` says where it was made. Batches that keep no digest of each request
-    (format 1) are recognised only if the requests are exactly theirs and all were honoured; `n_unsure` of those were
-    not recognised.
+    from 0, that honoured it first, or -1. `sources` and `lines` say where it was made. Batches that keep no digest of
+    each request (format 1) are recognised only if the requests are exactly theirs and all were honoured; `n_unsure` of
+    those were not recognised.
     """
 
     batches: NDArray[np.int64]
+    sources: pl.Series
     lines: NDArray[np.int64]
     n_distinct: int
     n_honoured: int
@@ -176,6 +177,15 @@ class Honoured:
         """The lines of requests that were not honoured."""
         return sorted(set(self.lines[self.batches < 0].tolist()))
 
+    @property
+    def places_not_honoured(self) -> dict[str, list[int]]:
+        """The lines of requests that were not honoured, by the file or option they came from."""
+        missed = self.sources.filter(pl.Series(self.batches < 0)).to_list()
+        places: dict[str, set[int]] = {source: set() for source in missed}
+        for source, line in zip(missed, self.lines[self.batches < 0].tolist(), strict=True):
+            places[source].add(line)
+        return {source: sorted(lines) for source, lines in places.items()}
+
 
 def find_honoured(history: tuple[Batch, ...], requests: Requests, key: bytes) -> Honoured:
     """Which of the requests are in the history, under this key."""
@@ -193,6 +203,7 @@ def find_honoured(history: tuple[Batch, ...], requests: Requests, key: bytes) ->
             n_unsure += 1
     return Honoured(
         batches=batches,
+        sources=requests.frame["source"],
         lines=requests.frame["line"].to_numpy(),
         n_distinct=each.n_unique(),
         n_honoured=each.filter(pl.Series(batches >= 0)).n_unique(),

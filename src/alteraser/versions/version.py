@@ -18,9 +18,10 @@ from alteraser.data.files import written_read_options
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.requests import Missing, Requests
+from alteraser.data.source_tables import SourceTable
 from alteraser.data.writing import atomic_folder, make_table_ready, staged_frame
 from alteraser.data.writing import make_ready as make_path_ready
-from alteraser.errors import LeftBehind, MismatchError, ModelFileError, SettingError
+from alteraser.errors import LeftBehind, MismatchError, ModelFileError, SettingError, UnknownInteractions
 from alteraser.live.erasure import Erasure
 from alteraser.live.model import LiveModel
 from alteraser.measure.recommender import IdRecommender
@@ -40,6 +41,7 @@ from alteraser.unlearn.alteraser import AltEraser
 from alteraser.unlearn.base import Unlearner
 from alteraser.unlearn.retrain import Retrain
 from alteraser.versions.history import Batch, Honoured, check_key, find_honoured
+from alteraser.versions.met_before import MetBefore, find_met_before
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,7 +82,7 @@ class Version:
             model=storable(model),
             user_vocabulary=data.user_vocabulary,
             item_vocabulary=data.item_vocabulary,
-            read_options=read_options or written_read_options(data),
+            read_options=(read_options or written_read_options(data)).as_trained(),
             data_digest=data.digest(),
             history=history,
             training=None if trainer is None else recorded(trainer),
@@ -113,13 +115,8 @@ class Version:
         data_dir: str | Path | None = None,
         read_options: ReadOptions | None = None,
     ) -> Interactions:
-        """The data of this version, or what has become of it, read as it was unless `read_options` are given.
-
-        Once there is a model its ids are the core of the data, which is not cut anew.
-        """
-        read_options = read_options or self.read_options
-        if self.read_options.min_interactions is not None:
-            read_options = read_options.with_options({"min_interactions": None})
+        """The data of this version, or what has become of it, read as it was unless `read_options` are given."""
+        read_options = self._uncut(read_options or self.read_options)
         return open_data(name_or_path, data_dir=data_dir, read_options=read_options)
 
     def aligned(self, data: Interactions) -> Interactions:
@@ -161,13 +158,20 @@ class Version:
     ) -> tuple[Version, Erasure[Storable]]:
         """The next version, which has forgotten what is requested and remembers the batch; and the erasure.
 
-        `data` is that of this version, on any rows. `unlearner` is `AltEraser()` unless given. For the rest see
-        `after`.
+        `data` is that of this version, on any rows. `unlearner` is `AltEraser()` unless given. A request that matches
+        nothing because this version has met it already (`met_before`) is passed over also where `missing` is "error".
+        For the rest see `after`.
         """
         if key is not None:
             check_key(key)
         chosen = AltEraser() if unlearner is None else unlearner
-        erasure = chosen.forget(self.model, self.aligned(data), requests, missing=missing, progress=progress)
+        full = self.aligned(data)
+        try:
+            erasure = chosen.forget(self.model, full, requests, missing=missing, progress=progress)
+        except UnknownInteractions:
+            matched = requests.match(full, missing="ignore").counts
+            self.met_before(requests, key).check(requests, matched.n_events)
+            erasure = chosen.forget(self.model, full, requests, missing="ignore", progress=progress)
         return self.after(erasure, requests, unlearner=chosen, key=key, date=date), erasure
 
     def after(
@@ -208,18 +212,28 @@ class Version:
         """Which of the requests were honoured on the way to this version, as far as this key tells."""
         return find_honoured(self.history, requests, key)
 
+    def met_before(self, requests: Requests, key: bytes | None = None) -> MetBefore:
+        """Which distinct requests this version has met already, by the key they were forgotten with or without it.
+
+        Without it only the empty rows of wholly forgotten users and items tell, and where ids are not counted up they
+        tell no more than "perhaps".
+        """
+        distinct = requests.distinct()
+        by_key = None if key is None else self.honours(distinct, key).batches >= 0
+        return find_met_before(distinct, self.user_vocabulary, self.item_vocabulary, by_key=by_key)
+
     def save(
         self,
         path: str | Path,
         *,
-        remaining: tuple[Interactions, str | Path] | None = None,
+        remaining: tuple[Interactions | SourceTable, str | Path] | None = None,
         force: bool = False,
     ) -> Version:
         """Write the folder, whole or not at all, and give back the version as it was written.
 
-        `remaining` is the data this version is left with and the file to write it to: both outputs appear, or neither.
-        The version then reads that file. `LeftBehind` says that all was written, but that the folder it replaces could
-        not be removed.
+        `remaining` is the data this version is left with, or the table that holds it, and the file to write it to: both
+        outputs appear, or neither. The version then reads that file. `LeftBehind` says that all was written, but that
+        the folder it replaces could not be removed.
         """
         path = Path(path)
         make_ready(path, remaining=None if remaining is None else Path(remaining[1]), force=force)
@@ -228,8 +242,9 @@ class Version:
             if remaining is not None:
                 data, file = remaining
                 written = self._reading(data)
+                table = data.to_frame() if isinstance(data, Interactions) else data.frame_for(Path(file))
                 # The data takes its place only once the model has been written.
-                outputs.enter_context(staged_frame(data.to_frame(), file, force=force))
+                outputs.enter_context(staged_frame(table, file, force=force))
             try:
                 written._write(path, force=force)
             except LeftBehind:
@@ -237,15 +252,29 @@ class Version:
                 raise
         return written
 
-    def _reading(self, data: Interactions) -> Version:
+    def _reading(self, data: Interactions | SourceTable) -> Version:
         """The version that reads its data from the file which is written of it."""
-        if data.digest() != self.data_digest:
+        if isinstance(data, Interactions):
+            belongs, read_options = data.digest() == self.data_digest, written_read_options(data)
+        else:
+            read_options = data.read_options
+            events = data.interactions(self._uncut(read_options))
+            known, n_unknown = events.known_to(self.user_vocabulary, self.item_vocabulary)
+            cut = self.read_options.min_interactions is not None
+            belongs = known.digest() == self.data_digest and (cut or not n_unknown)
+        if not belongs:
             raise MismatchError(
                 "The remaining data is not that of this version (its digest differs). Give the `remain` of the erasure "
-                "that made it."
+                "that made it, or the table without what was requested."
             )
-        read_options = written_read_options(data)
+        read_options = read_options.as_trained()
         return self if read_options == self.read_options else replace(self, read_options=read_options)
+
+    def _uncut(self, read_options: ReadOptions) -> ReadOptions:
+        """Once there is a model its ids are the core of the data, which is not cut anew."""
+        if self.read_options.min_interactions is None:
+            return read_options
+        return read_options.with_options({"min_interactions": None})
 
     def _write(self, path: Path, *, force: bool) -> None:
         files = self._checkpoint.files()
@@ -289,7 +318,7 @@ def load_version(path: str | Path) -> Version:
             model=checkpoint.model,
             user_vocabulary=checkpoint.user_vocabulary,
             item_vocabulary=checkpoint.item_vocabulary,
-            read_options=ReadOptions.from_dict(record["data"]["reading"]),
+            read_options=ReadOptions.from_dict(record["data"]["reading"]).as_trained(),
             data_digest=str(record["data"]["sha256"]),
             history=tuple(Batch.from_dict(each) for each in batches),
             training=_training(record.get("training")),
