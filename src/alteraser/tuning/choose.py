@@ -1,15 +1,15 @@
 """w0 and l2 for the data at hand: a quick look at a slice that is held out.
 
-Each setting that is tried trains a smaller model for a few passes. The settings are those of the rule
-(`Objective.for_data`) and their neighbours: first l2 from loose to tight around the noise edge, then w0, whose best l2
-follows the edge, then l2 once more in smaller steps.
+Each setting that is tried trains a smaller model for a few passes. The settings are those around the rule
+(`Objective.for_data`): first l2 from loose to tight, then w0, with an l2 that follows the noise edge. A trial goes on
+from the model of the best one so far, which is not empty: from an empty one none would come back.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,14 +22,15 @@ from alteraser.optim.newton import ah_newton
 from alteraser.sweep.sweep import Progress, Rows, Sweeper
 from alteraser.tuning.validation import ValidationSlice
 
-# What the rule's l2 is multiplied by, from loose to tight, and then in smaller steps; what its w0 is moved by. Together
-# they span what was best on the data sets of `python -m studies defaults`.
+# What the rule's l2 is multiplied by, from loose to tight, and what its w0 is moved by, and how often. Together they
+# span what was best on the data sets of `python -m studies defaults`.
 TIGHTER = (1 / 3, 2 / 3, 4 / 3, 8 / 3)
-FINER = 2**0.5
 W0_STEP, W0_STEPS = 3.0, 3
-# A trial: the dimensions as a share of the model's, and the passes. All trials together cost less than a training.
-DIM_SHARE, PASSES = 0.5, 6
-MAX_TRIALS = 8
+MAX_TRIALS = len(TIGHTER) + W0_STEPS + 1
+# So that all trials together cost less than a training: the dimensions as a share of the model's, the passes of the
+# first trial and of those that go on from another, and the users whose lists are judged.
+DIM_SHARE, FIRST_PASSES, PASSES = 0.5, 5, 3
+JUDGED_USERS = 5_000
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ def choose_objective(
     """
     usual = Objective.for_data(data, w0=w0, l2=l2, rule=rule, **settings)
     try:
-        part = ValidationSlice.of(data, rng=rng)
+        part = ValidationSlice.of(data, max_users=JUDGED_USERS, rng=rng)
     except DataError:
         return Choice(usual)  # no user has enough to hold any out
-    seed = int(rng.integers(2**63))
-    look = _Look(part, max(1, round(DIM_SHARE * dim)), seed, rule, settings, progress)
+    start = MF.sized_for(part.learn, dim=max(1, round(DIM_SHARE * dim)), objective=usual, rng=rng)
+    look = _Look(part, start.without_empty_rows(part.learn), rule, settings, progress)
     best = look.best_around(usual.w0, w0=w0, l2=l2)
     chosen = Objective(w0=best.w0, l2=best.l2, **settings).scaled_to(data)
     return Choice(chosen, tuple(look.trials), part.ndcg(MostPopular.of(part.learn)))
@@ -87,11 +88,10 @@ def choose_objective(
 
 @dataclass(eq=False)
 class _Look:
-    """What the trials share: the slice, the size of models, where they start, and what was tried."""
+    """What the trials share: the slice, the size of models, the model to go on from, and what was tried."""
 
     part: ValidationSlice
-    dim: int
-    seed: int
+    start: MF
     rule: Rule
     settings: dict[str, float]
     progress: Progress | None
@@ -102,33 +102,27 @@ class _Look:
     def best_around(self, usual_w0: float, *, w0: float | None, l2: float | None) -> Trial:
         """The best of the trials around the rule; what is given stays."""
         if l2 is not None:
-            start = self._try(usual_w0, l2)
-            return start if w0 is not None else self._best_w0(start, lambda _: l2)
-        best = max((self._tight(usual_w0, self.rule.tightness * factor) for factor in TIGHTER), key=_ndcg)
-        share = best.l2 / self._edge(usual_w0)
-        if w0 is None:
-            best = self._best_w0(best, lambda w0: two_digits(share * self._edge(w0)))
-        finer = [self._try(best.w0, two_digits(best.l2 * factor)) for factor in (1 / FINER, FINER)]
-        return max(best, *finer, key=_ndcg)
+            first = self._try(usual_w0, l2)
+            return first if w0 is not None else self._best_w0(first, lambda _: l2)
+        edge = self._edge(usual_w0)
+        tight = [self._try(usual_w0, two_digits(self.rule.tightness * factor * edge)) for factor in TIGHTER]
+        best = max(tight, key=_ndcg)
+        share = best.l2 / edge
+        return best if w0 is not None else self._best_w0(best, lambda w0: two_digits(share * self._edge(w0)))
 
-    def _best_w0(self, start: Trial, l2_of: Callable[[float], float]) -> Trial:
-        """The best of the start and what comes of going on downwards or, if that is worse, upwards."""
-        best = start
+    def _best_w0(self, first: Trial, l2_of: Callable[[float], float]) -> Trial:
+        """The best of the first trial and what comes of going on downwards or, if that is worse, upwards."""
+        best = first
         for factor in (1 / W0_STEP, W0_STEP):
             for _ in range(W0_STEPS):
-                tried = self._moved(best.w0 * factor, l2_of)
+                w0 = two_digits(best.w0 * factor)
+                tried = self._try(w0, l2_of(w0))
                 if tried.ndcg <= best.ndcg:
                     break
                 best = tried
-            if best is not start:
+            if best is not first:
                 break
         return best
-
-    def _moved(self, w0: float, l2_of: Callable[[float], float]) -> Trial:
-        return self._try(two_digits(w0), l2_of(two_digits(w0)))
-
-    def _tight(self, w0: float, share: float) -> Trial:
-        return self._try(w0, two_digits(share * self._edge(w0)))
 
     def _edge(self, w0: float) -> float:
         learn = self.part.learn
@@ -136,12 +130,14 @@ class _Look:
 
     def _try(self, w0: float, l2: float) -> Trial:
         learn = self.part.learn
-        objective, rng = Objective(w0=w0, l2=l2, **self.settings), np.random.default_rng(self.seed)
-        model = MF.sized_for(learn, dim=self.dim, objective=objective, rng=rng).without_empty_rows(learn)
+        objective = Objective(w0=w0, l2=l2, **self.settings).scaled_to(learn)
+        model = replace(self.start, objective=objective)
         sweeper, rows = Sweeper(ah_newton), Rows.occupied(learn)
-        for _ in range(PASSES):
+        for _ in range(PASSES if self.trials else FIRST_PASSES):
             model = sweeper.sweep(model, learn, rows)
         trial = Trial(w0, l2, self.part.ndcg(model))
+        if not self.trials or trial.ndcg >= max(self.trials, key=_ndcg).ndcg:
+            self.start = model
         self.trials.append(trial)
         if self.progress is not None:
             self.progress(len(self.trials), MAX_TRIALS, trial.ndcg)
