@@ -24,7 +24,7 @@ class Rule:
     `tightness` times the noise edge of the objective with that w0.
     """
 
-    w0_factor: float = 1.0
+    w0_factor: float = 0.7
     tightness: float = 0.3
 
     def w0(self, data: Interactions) -> float:
