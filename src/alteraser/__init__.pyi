@@ -95,6 +95,12 @@ from .train.fit import fit as fit
 from .tuning.choose import Choice as Choice
 from .tuning.choose import choose_objective as choose_objective
 from .tuning.concerns import concerns as concerns
+from .tuning.search import Tuning as Tuning
+from .tuning.search import tune as tune
+from .tuning.settings_file import read_settings as read_settings
+from .tuning.settings_file import write_settings as write_settings
+from .tuning.space import Range as Range
+from .tuning.space import SearchSpace as SearchSpace
 from .unlearn.alteraser import AltEraser as AltEraser
 from .unlearn.base import Unlearner as Unlearner
 from .unlearn.retrain import Retrain as Retrain

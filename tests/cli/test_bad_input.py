@@ -17,6 +17,7 @@ DATA = "zoe-secret,apple,1\nzoe-secret,pear,2\nyves-secret,apple,3\n"
 OTHER_COLUMNS = "--user-column user_id --item-column item_id --time-column weight"
 FORGET = "forget model data.csv --requests requests.csv --out out --remaining rest.csv"
 VERIFY = "verify model --requests requests.csv --key-file key"
+TUNE = "tune plain.csv --dim 2 --out out --html page.html"
 EVALUATE = "evaluate model data.csv --test data.csv --html page.html"
 COMPARE = "compare --data data.csv --requests requests.csv --model a=model --html page.html"
 
@@ -37,6 +38,12 @@ def case(name: str, command: str, *said: str, **files: str | bytes | None) -> An
 
 
 CASES = [
+    case("an empty search space", f"{TUNE} --w0 0.3:0.1", "0.3 to 0.1", "empty search space", "LOW:HIGH"),
+    case("a search space without a range", f"{TUNE} --w0 0.3 --l2 0.1", "Every setting is fixed", "--w0"),
+    case("a search space that is none", f"{TUNE} --l2 small", "l2 is 'small'", "LOW:HIGH is wanted"),
+    case("no trials", f"{TUNE} --trials 0", "trials is 0"),
+    case("no time", f"{TUNE} --budget-seconds 0", "budget_seconds is 0"),
+    case("a study that is data", f"{TUNE} --study plain.csv", "plain.csv is no study", "--study"),
     case(
         "a settings file with an unknown key",
         "train plain.csv --settings own.toml --out out",

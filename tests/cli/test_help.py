@@ -36,7 +36,7 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 def test_the_commands_are_those_that_were_promised() -> None:
     wanted = "demo data-fetch data-describe data-convert data-split train forget recommend similar compare "
-    wanted += "compact verify evaluate"
+    wanted += "compact verify evaluate tune"
     assert {"-".join(name) for name in COMMANDS} == set(wanted.split())
 
 

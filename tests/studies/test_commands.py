@@ -44,7 +44,7 @@ def test_every_option_that_the_command_alteraser_had_is_there() -> None:
     assert options["study"] == common | {"which", "users"}
     assert options["tune"] == common
     assert options["headline"] == {"out", "runs", "resume", "seed", "data_dir", "json"}
-    assert set(options) == {*MOVED, "defaults", "headline", "page"}
+    assert set(options) == {*MOVED, "tune", "defaults", "headline", "page"}
 
 
 @pytest.mark.parametrize("name", MOVED)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
 from alteraser.cli.main import app
 from alteraser.errors import OutputExists, SettingError
@@ -67,8 +68,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_every_key_is_an_option_of_train() -> None:
-    import typer.main
-
     train: Any = typer.main.get_command(app)
     options = {parameter.name for parameter in train.commands["train"].params}
     assert KEYS.keys() <= options

@@ -16,6 +16,7 @@ from alteraser.cli import (
     forgetting,
     recommending,
     training,
+    tuning,
     verifying,
 )
 from alteraser.cli.asking import AskingCommand
@@ -32,6 +33,7 @@ app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.add_typer(data.app, name="data")
 app.command("train", epilog=training.EXAMPLE)(training.train)
 app.command("evaluate", epilog=evaluating.EXAMPLE)(evaluating.evaluate)
+app.command("tune", epilog=tuning.EXAMPLE)(tuning.tune)
 app.command("forget", cls=AskingCommand, epilog=forgetting.EXAMPLE)(forgetting.forget)
 app.command("verify", cls=AskingCommand, epilog=verifying.EXAMPLE)(verifying.verify)
 app.command("compact", epilog=compacting.EXAMPLE)(compacting.compact)

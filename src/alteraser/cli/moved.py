@@ -6,7 +6,7 @@ import typer
 
 from alteraser.errors import SettingError
 
-MOVED = ("reproduce", "study", "tune")
+MOVED = ("reproduce", "study")
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 

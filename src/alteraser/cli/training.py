@@ -31,7 +31,7 @@ EXAMPLE = example("alteraser train ratings.parquet --out model")
 TrainerName = Literal["als", "adamw"]
 
 
-def _known_kind(kind: str) -> str:
+def known_kind(kind: str) -> str:
     if kind not in kinds():
         raise typer.BadParameter(f"{kind!r} is not one of {', '.join(map(repr, kinds()))}.")
     return kind
@@ -67,7 +67,7 @@ def train(
         typer.Option(
             help="mf, or enmf, which also weighs each dimension.",
             metavar=f"[{'|'.join(kinds())}]",
-            callback=_known_kind,
+            callback=known_kind,
         ),
     ] = "enmf",
     trainer: Annotated[

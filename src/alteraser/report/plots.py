@@ -178,6 +178,26 @@ def clouds(
     return _svg(figure, title)
 
 
+def coloured_points(
+    title: str, points: Sequence[tuple[float, float]], values: Sequence[float], *, x: str, y: str
+) -> str:
+    """A point for each value, which its colour tells; both scales are logarithmic, and the greatest has a ring."""
+    figure = Figure(figsize=(4.6, 3.4))
+    axes = figure.subplots()
+    across, up = zip(*points, strict=True)
+    drawn = axes.scatter(across, up, c=values, cmap="viridis", s=46)
+    best = max(range(len(values)), key=values.__getitem__)
+    axes.scatter([across[best]], [up[best]], s=150, facecolors="none", edgecolors="#d62828", linewidths=1.5)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.colorbar(drawn, ax=axes)
+    return _svg(figure, title)
+
+
 def _colour(name: str, names: Sequence[str]) -> str:
     return COLOURS.get(name, _OTHER_COLOURS[list(names).index(name) % len(_OTHER_COLOURS)])
 

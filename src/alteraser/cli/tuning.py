@@ -1,0 +1,180 @@
+"""`alteraser tune`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from alteraser.cli.options import Data, DataOptions, Force, Json, Seed, example, reads_data
+from alteraser.cli.output import note, print_table, show
+from alteraser.cli.training import TrainerName, check_trainer_options, known_kind
+from alteraser.models.registry import kinds
+
+if TYPE_CHECKING:
+    from alteraser.tuning.search import Tuning
+    from alteraser.tuning.trials import Trial
+
+EXAMPLE = example(
+    "alteraser tune ratings.parquet --out settings.toml --html tuning.html",
+    "alteraser tune ratings.parquet --out settings.toml --dim 16:128",
+)
+
+
+@reads_data
+def tune(
+    data: Data,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="The settings file to write, for train --settings.", show_default=False
+        ),
+    ],
+    options: DataOptions,
+    trials: Annotated[int, typer.Option(metavar="N", help="How many settings to try.")] = 20,
+    budget_seconds: Annotated[
+        float, typer.Option(metavar="S", help="Begin no trial after so many seconds.", show_default="none")
+    ] = math.inf,
+    jobs: Annotated[
+        int,
+        typer.Option(metavar="N", help="Trials at a time, each in a process with its share of the threads."),
+    ] = 1,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keeps the trials; if it is there, the search goes on from it.",
+            show_default="OUT with .study.json",
+        ),
+    ] = None,
+    w0: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW:HIGH",
+            help="Where w0 is looked for, or one value to keep.",
+            show_default="around what the data suggest",
+        ),
+    ] = None,
+    l2: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW:HIGH", help="The same for l2.", show_default="around what the data suggest"
+        ),
+    ] = None,
+    l2_scaling: Annotated[
+        str, typer.Option(metavar="LOW:HIGH", help="The same for l2-scaling, as 0:1.")
+    ] = "1",
+    user_activity: Annotated[
+        str, typer.Option(metavar="LOW:HIGH", help="The same for user-activity, as 0:1.")
+    ] = "0",
+    item_popularity: Annotated[
+        str, typer.Option(metavar="LOW:HIGH", help="The same for item-popularity, as 0:1.")
+    ] = "0",
+    dim: Annotated[str, typer.Option(metavar="LOW:HIGH", help="The same for dim, as 16:128.")] = "64",
+    model: Annotated[
+        str, typer.Option(help="As for train.", metavar=f"[{'|'.join(kinds())}]", callback=known_kind)
+    ] = "enmf",
+    trainer: Annotated[TrainerName, typer.Option(help="As for train.")] = "als",
+    max_passes: Annotated[int | None, typer.Option(help="As for train.", show_default=False)] = None,
+    tolerance: Annotated[float | None, typer.Option(help="As for train.", show_default=False)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="As for train.", show_default=False)] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a page with plots of the trials.", show_default=False),
+    ] = None,
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Look for the settings whose models recommend best, and write them to a file.
+
+    A fifth of the items of up to 10,000 users is held out; each trial trains on the rest and is judged by NDCG@10. An
+    interrupted search goes on when the same command is run again. With --jobs above 1 the order in which trials end
+    matters, too, not the seed alone.
+    """
+    from alteraser.data.writing import make_ready
+    from alteraser.train.named import named_trainer
+    from alteraser.tuning.search import tune as search
+    from alteraser.tuning.settings_file import write_settings
+    from alteraser.tuning.space import Range, SearchSpace
+
+    check_trainer_options(trainer, model, learning_rate=learning_rate, solve_h=None)
+    given = {
+        "w0": w0,
+        "l2": l2,
+        "l2_scaling": l2_scaling,
+        "user_activity": user_activity,
+        "item_popularity": item_popularity,
+        "dim": dim,
+    }
+    space = SearchSpace(**{name: Range.parse(text, name) for name, text in given.items() if text is not None})
+    chosen = named_trainer(trainer, max_passes=max_passes, tolerance=tolerance, learning_rate=learning_rate)
+    for file in (out, html):
+        if file is not None:
+            make_ready(file, force=force)
+    kept = study or out.with_name(out.name + ".study.json")
+    tuning = search(
+        options.open(data),
+        model=model,
+        trainer=chosen,
+        space=space,
+        trials=trials,
+        jobs=jobs,
+        budget_seconds=budget_seconds,
+        seed=seed,
+        study=kept,
+        watch=_watch(trials),
+    )
+    write_settings(tuning.settings, out, comment=_comment(tuning, data), force=force)
+    if html is not None:
+        _write_page(tuning, data, html, force=force)
+    result = {"out": str(out), "study": str(kept)} | tuning.to_dict()
+    show(result, as_json=json, human=lambda to: _human(to, tuning, out))
+
+
+def _watch(trials: int) -> Callable[[Trial, int, bool], None]:
+    from alteraser.report.tuning import in_words
+
+    def watch(trial: Trial, number: int, best: bool) -> None:
+        came = f"failed ({trial.problem})" if trial.ndcg is None else f"NDCG@10 {trial.ndcg:.4f}"
+        so_far = ", the best so far" if best else ""
+        note(f"Trial {number} of {trials}: {in_words(trial)}: {came}{so_far}; {trial.seconds:.1f} s")
+
+    return watch
+
+
+def _comment(tuning: Tuning, data: str) -> str:
+    return (
+        f"Found by `alteraser tune {data}`: the best of {len(tuning.trials)} trials, NDCG@10 {tuning.best.ndcg:.4f} "
+        f"over {tuning.n_users} users.\nFor `alteraser train --settings`; options given there win."
+    )
+
+
+def _write_page(tuning: Tuning, data: str, path: Path, *, force: bool) -> None:
+    from alteraser.data.writing import atomic_file
+    from alteraser.report.html import page
+    from alteraser.report.tuning import sections
+
+    lead = f"{data}: {len(tuning.trials)} trials, judged by NDCG@10 over {tuning.n_users} users."
+    with atomic_file(path, force=force) as waiting:
+        waiting.write_text(page("Which settings?", lead, sections(tuning)), encoding="utf-8")
+
+
+def _human(to: Console, tuning: Tuning, out: Path) -> None:
+    from alteraser.report.tuning import in_words, table
+
+    print_table(to, table(tuning))
+    if tuning.n_resumed:
+        to.print(f"{tuning.n_resumed} of the trials were in the study already.")
+    for name in tuning.space.at_edge(tuning.best.settings):
+        to.print(
+            f"The best {name} lies at the edge of what was searched: a wider --{name} may hold better ones."
+        )
+    to.print(
+        f"Best: {in_words(tuning.best)}, NDCG@10 {tuning.best.ndcg:.4f} over {tuning.n_users} users, on items that "
+        f"were held out.\nSettings written to {out}; next: alteraser train DATA --settings {out} --out MODEL"
+    )
