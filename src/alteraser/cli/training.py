@@ -127,6 +127,7 @@ def train(
     del settings_file  # it has set the defaults of the options
     import torch
 
+    from alteraser.kernels.warm_up import warm_up
     from alteraser.train.fit import fit
     from alteraser.train.named import named_trainer
     from alteraser.tuning.choose import choose_objective
@@ -140,6 +141,7 @@ def train(
     chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
     dtype = {"single": torch.float32, "double": torch.float64}[precision]
+    warm_up("float32", str(dtype).removeprefix("torch."))  # a look at settings is taken in single precision
     began = time.perf_counter()
     with progress("Choosing w0 and l2", counts="trial", figure="NDCG@10") as watch:
         choice = choose_objective(
