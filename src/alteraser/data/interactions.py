@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import polars as pl
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from alteraser.data.columns import as_type, checked_ids, checked_times, checked_weights
@@ -266,6 +265,8 @@ class Interactions:
 def _sorted_csr(
     values: NDArray[Any], users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]
 ) -> Any:
+    import scipy.sparse as sp  # what only recommends needs none
+
     matrix = sp.csr_array((values, (users, items)), shape=shape)  # sums repeated pairs
     matrix.sort_indices()
     return matrix
