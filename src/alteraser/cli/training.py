@@ -20,6 +20,7 @@ from alteraser.cli.options import (
     reads_data,
 )
 from alteraser.cli.output import note, progress, show
+from alteraser.cli.wall_clock import wall_seconds
 from alteraser.models.registry import kinds, untrained
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def train(
     result |= _chosen(choice, looked) | {"warnings": concerns(training.model, interactions, choice)}
     for warning in result["warnings"]:
         note(f"Warning: {warning}")
+    result["wall_seconds"] = wall_seconds()
     show(result, as_json=json, human=lambda to: _human(to, result))
 
 
@@ -218,6 +220,7 @@ def _human(to: Console, result: dict[str, Any]) -> None:
         )
     end = "converged" if result["converged"] else "stopped at the limit, not converged (see --max-passes)"
     to.print(
-        f"{result['passes']} passes, {end}; loss {result['loss']:.1f}; {result['seconds']:.2f} s\n"
-        f"{result['model']} with {result['users']} users and {result['items']} items written to {result['out']}"
+        f"{result['passes']} passes, {end}; loss {result['loss']:.1f}\n"
+        f"{result['model']} with {result['users']} users and {result['items']} items written to {result['out']}\n"
+        f"{result['seconds']:.2f} s of training, {result['wall_seconds']:.1f} s in all"
     )
