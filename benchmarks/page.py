@@ -318,8 +318,8 @@ def _footprint(result: dict[str, Any]) -> list[str]:
 
 def _startup(result: dict[str, Any]) -> list[str]:
     names = {
-        "recommend": "`alteraser recommend` for one user",
-        "forget": "`alteraser forget` of one user",
+        "recommend": "`alteraser recommend MODEL --user ID --include-seen`",
+        "forget": "`alteraser forget MODEL ml-1m --user ID`",
         "help": "`alteraser --help`",
     }
     medians, limits = result["median_seconds"], result["limits"]

@@ -23,16 +23,24 @@ def measure(data_dir: str | None) -> dict[str, Any]:
     command = str(Path(sys.executable).with_name("alteraser"))
     where = ["--data-dir", data_dir] if data_dir else []
     with tempfile.TemporaryDirectory() as folder:
-        model, requests = f"{folder}/model", Path(folder) / "requests.csv"
-        requests.write_text(f"user\n{USER}\n", encoding="utf-8")
+        model, user = f"{folder}/model", ["--user", USER]
         _run([command, "warm-up"])
         _run([command, "train", "ml-1m", *where, "--out", model])
-        forget = [command, "forget", model, "ml-1m", *where, "--requests", str(requests)]
         commands = {
             BASE: [sys.executable, "-c", "import numpy, polars"],
             "help": [command, "--help"],
-            "recommend": [command, "recommend", model, "--user", USER],
-            "forget": [*forget, "--out", f"{folder}/model2", "--force"],
+            "recommend": [command, "recommend", model, *user, "--include-seen"],
+            "forget": [
+                command,
+                "forget",
+                model,
+                "ml-1m",
+                *where,
+                *user,
+                "--out",
+                f"{folder}/model2",
+                "--force",
+            ],
         }
         seconds = in_turn({name: _task(each) for name, each in commands.items()}, rounds=ROUNDS)
     return summary(seconds)

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from alteraser.cli.asking import RequestOptions, asks
+from alteraser.cli.heavy_imports import heavy_imports
 from alteraser.cli.options import (
     Data,
     DataOptions,
@@ -145,9 +146,10 @@ def forget(
     left empty is not asked for: a user alone means all that the user has. The data is read as it was when the model
     was trained, unless options say otherwise.
     """
-    from alteraser.data.source_tables import open_source
-    from alteraser.versions.history import read_key
-    from alteraser.versions.version import load_version, make_ready
+    with heavy_imports():
+        from alteraser.data.source_tables import open_source
+        from alteraser.versions.history import read_key
+        from alteraser.versions.version import load_version, make_ready
 
     make_ready(out, remaining=remaining, force=force)
     key = None if key_file is None else read_key(key_file)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from alteraser.cli.heavy_imports import heavy_imports
 from alteraser.cli.options import (
     Data,
     DataOptions,
@@ -126,14 +127,15 @@ def train(
     it that is held out, which takes less time than the training. The model is then trained on all of the data.
     """
     del settings_file  # it has set the defaults of the options
-    import torch
+    with heavy_imports():
+        import torch
 
-    from alteraser.kernels.warm_up import warm_up
-    from alteraser.train.fit import fit
-    from alteraser.train.named import named_trainer
-    from alteraser.tuning.choose import choose_objective
-    from alteraser.tuning.concerns import concerns
-    from alteraser.versions.version import Version, make_ready
+        from alteraser.kernels.warm_up import warm_up
+        from alteraser.train.fit import fit
+        from alteraser.train.named import named_trainer
+        from alteraser.tuning.choose import choose_objective
+        from alteraser.tuning.concerns import concerns
+        from alteraser.versions.version import Version, make_ready
 
     check_trainer_options(trainer, model, learning_rate=learning_rate, solve_h=solve_h or None)
     make_ready(out, force=force)
