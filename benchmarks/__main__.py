@@ -10,7 +10,18 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks import against, batches, footprint, page, passes, requests, scaling, sequence, unlearning
+from benchmarks import (
+    against,
+    batches,
+    footprint,
+    page,
+    passes,
+    requests,
+    scaling,
+    sequence,
+    startup,
+    unlearning,
+)
 from benchmarks.never_worse import page as never_worse_page
 from benchmarks.never_worse import records
 from benchmarks.never_worse import run as never_worse
@@ -24,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[str | None], dict[str, Any]]] = {
     "sequence": sequence.measure,
     "scaling": scaling.measure,
     "footprint": footprint.measure,
+    "startup": startup.measure,
 }
 OTHERS: dict[str, Callable[[Sequence[str]], None]] = {
     "never-worse": never_worse.main,

@@ -316,6 +316,38 @@ def _footprint(result: dict[str, Any]) -> list[str]:
     return ["## The command as a whole", verdicts("", reached).markdown()]
 
 
+def _startup(result: dict[str, Any]) -> list[str]:
+    names = {
+        "recommend": "`alteraser recommend MODEL --user ID --include-seen`",
+        "forget": "`alteraser forget MODEL ml-1m --user ID`",
+        "help": "`alteraser --help`",
+    }
+    medians, limits = result["median_seconds"], result["limits"]
+    rows = [
+        (
+            text,
+            f"{medians[name]:.2f}",
+            f"{limits[name]:g}",
+            verdict(medians[name], limits[name]),
+            f"{result['ratios'][name]:.1f}",
+        )
+        for name, text in names.items()
+    ]
+    columns = (
+        "command",
+        "seconds",
+        "wanted at most",
+        "reached",
+        "times a Python that imports numpy and polars",
+    )
+    how = (
+        f"From the shell, the whole process, on ml-1m with the default model: kernels compiled (`alteraser warm-up`) "
+        f"and files read before. Medians of {result['rounds']} rounds, each of all commands in turn with a Python "
+        f"process that imports numpy and polars and ends, which took {medians['python']:.2f} s."
+    )
+    return ["## Before the work begins", how, table(columns, rows)]
+
+
 SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "passes": _passes,
     "requests": _requests,
@@ -324,4 +356,5 @@ SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "sequence": _sequence,
     "scaling": _scaling,
     "footprint": _footprint,
+    "startup": _startup,
 }

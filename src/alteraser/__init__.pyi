@@ -36,6 +36,7 @@ from .errors import RequestError as RequestError
 from .errors import SettingError as SettingError
 from .errors import UnknownInteractions as UnknownInteractions
 from .errors import WriteError as WriteError
+from .kernels.warm_up import warm_up as warm_up
 from .live.erasure import Cost as Cost
 from .live.erasure import Drift as Drift
 from .live.erasure import Erasure as Erasure

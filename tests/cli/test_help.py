@@ -36,7 +36,7 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 def test_the_commands_are_those_that_were_promised() -> None:
     wanted = "demo data-fetch data-describe data-convert data-split train forget recommend similar compare "
-    wanted += "compact verify evaluate tune"
+    wanted += "compact verify evaluate tune warm-up"
     assert {"-".join(name) for name in COMMANDS} == set(wanted.split())
 
 
@@ -64,7 +64,7 @@ def test_the_example_can_be_typed(run: Any, name: tuple[str, ...]) -> None:
     """The options in an example are known: the command gets as far as its missing files."""
     example = run(*name, "--help").out.partition("Example:\n")[2].replace("\\\n", " ")
     for line in example.strip().splitlines():
-        used = set(re.findall(r"(--?[a-z][\w-]*)", line))
+        used = set(re.findall(r"(?<!\S)(--?[a-z][\w-]*)", line))
         assert used <= {option for each in COMMANDS[name].params for option in each.opts}
 
 

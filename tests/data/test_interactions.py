@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -138,6 +140,25 @@ def test_whole_floats_are_whole_numbers() -> None:
     assert data.item_vocabulary.ids.to_list() == ["1.5", "2"]
     small = Interactions.from_columns(pl.Series([1.1, 2.0], dtype=pl.Float32), pl.Series([1e22, 0.5]))
     assert small.to_frame().rows() == [("1.1", "1" + "0" * 22), ("2", "0.5")]
+
+
+def test_digest_is_that_of_the_pairs_in_the_order_of_their_ids(random_data: Any) -> None:
+    """As it was defined when the first models were written: their manifests hold it."""
+    data = random_data(confidences=True, empty=True)
+    pairs = sorted(
+        (user, item, weight)
+        for user, item, weight in zip(
+            data.to_frame()["user_id"], data.to_frame()["item_id"], data.to_frame()["weight"], strict=True
+        )
+    )
+    wanted, ranks = hashlib.sha256(), []
+    for place in (0, 1):
+        ids = sorted({pair[place] for pair in pairs})
+        wanted.update(f"{len(ids)}\n".encode() + b"".join(f"{len(each)}:{each}".encode() for each in ids))
+        ranks.append([ids.index(pair[place]) for pair in pairs])
+    for column, kind in ((ranks[0], "<i8"), (ranks[1], "<i8"), ([pair[2] for pair in pairs], "<f4")):
+        wanted.update(np.array(column, dtype=kind).tobytes())
+    assert data.digest() == wanted.hexdigest()
 
 
 def test_digest_knows_neither_order_nor_vocabulary_nor_id_type() -> None:

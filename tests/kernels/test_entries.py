@@ -48,7 +48,7 @@ def test_losses_and_gradients_are_those_of_a_loop(rows: SparseRows, dtype: Any, 
             fixed_slopes[c] += slope * own[row]
 
     factors = FixedFactors(fixed, missing_column)
-    found = row_losses(rows, own, factors, missing_row)
+    found = row_losses(rows, own, fixed, missing_row.astype(np.float64), missing_column.astype(np.float64))
     np.testing.assert_allclose(found, losses, rtol=rtol, atol=rtol)
 
     chosen = np.array([2, 1, 0, 3])

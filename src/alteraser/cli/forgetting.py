@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from alteraser.cli.asking import RequestOptions, asks
+from alteraser.cli.heavy_imports import heavy_imports
 from alteraser.cli.options import (
     Data,
     DataOptions,
@@ -24,6 +25,7 @@ from alteraser.cli.options import (
 )
 from alteraser.cli.output import progress, show
 from alteraser.cli.training import TrainerName, check_trainer_options
+from alteraser.cli.wall_clock import wall_seconds
 
 if TYPE_CHECKING:
     from alteraser.data.requests import Requests
@@ -144,9 +146,10 @@ def forget(
     left empty is not asked for: a user alone means all that the user has. The data is read as it was when the model
     was trained, unless options say otherwise.
     """
-    from alteraser.data.source_tables import open_source
-    from alteraser.versions.history import read_key
-    from alteraser.versions.version import load_version, make_ready
+    with heavy_imports():
+        from alteraser.data.source_tables import open_source
+        from alteraser.versions.history import read_key
+        from alteraser.versions.version import load_version, make_ready
 
     make_ready(out, remaining=remaining, force=force)
     key = None if key_file is None else read_key(key_file)
@@ -169,6 +172,7 @@ def forget(
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(
         version, erasure, method, n_met_before=_met_before(version, requests, erasure, key)
     )
+    result["wall_seconds"] = wall_seconds()
     told = erasure.converged or scope == "forgetting" or not erasure.requests.n_honoured
     show(result, as_json=json, human=lambda to: _human(to, result, met=told))
 
@@ -306,7 +310,8 @@ def _human(to: Console, result: dict[str, Any], *, met: bool) -> None:
             to.print(f"{count} {text}")
     if requests["honoured"]:
         to.print(
-            f"{cost['seconds']:.3f} s, {cost['steps']} steps, {cost['rows_visited']} rows visited\n"
+            f"{cost['seconds']:.3f} s of forgetting, {result['wall_seconds']:.1f} s in all; "
+            f"{cost['steps']} steps, {cost['rows_visited']} rows visited\n"
             f"Loss on the remaining data {cost['loss_before']:.2f} → {cost['loss_after']:.2f}, "
             f"gradient norm {cost['gradient_before']:.3g} → {cost['gradient_after']:.3g}"
         )

@@ -18,6 +18,7 @@ from alteraser.cli import (
     training,
     tuning,
     verifying,
+    warming,
 )
 from alteraser.cli.asking import AskingCommand
 from alteraser.cli.moved import add_moved
@@ -40,6 +41,7 @@ app.command("compact", epilog=compacting.EXAMPLE)(compacting.compact)
 app.command("recommend", epilog=recommending.RECOMMEND_EXAMPLE)(recommending.recommend)
 app.command("similar", epilog=recommending.SIMILAR_EXAMPLE)(recommending.similar)
 app.command("compare", epilog=comparing.EXAMPLE)(comparing.compare)
+app.command("warm-up", epilog=warming.EXAMPLE)(warming.warm_up)
 add_moved(app)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from alteraser.data.interactions import Interactions
-    from alteraser.versions.version import Version
+    from alteraser.versions.recommending import RecommendingVersion
 
 RECOMMEND_EXAMPLE = example(
     "alteraser recommend model ratings.parquet --user 42 --user 43 -k 10",
@@ -69,7 +69,7 @@ def recommend(
     """
     from alteraser.data.writing import make_table_ready, write_frame
     from alteraser.errors import SettingError
-    from alteraser.versions.version import load_version
+    from alteraser.versions.recommending import load_recommender
 
     if data is not None and exclude is not None:
         raise SettingError("DATA and --exclude mean the same, and both came; give one of them.")
@@ -77,7 +77,7 @@ def recommend(
     if out is not None:
         make_table_ready(out, force=force)
     asked = _asked(user or [], users)
-    version = load_version(model)
+    version = load_recommender(model)
     if seen is None and not include_seen:
         note(
             "Lists may hold what users already have: no data came to look it up in. Give it behind the model "
@@ -105,9 +105,9 @@ def similar(
     json: Json = False,
 ) -> None:
     """List the items most like an item, by the angle between their vectors."""
-    from alteraser.versions.version import load_version
+    from alteraser.versions.recommending import load_recommender
 
-    lists = load_version(model).recommender.similar_items(item, k)
+    lists = load_recommender(model).recommender.similar_items(item, k)
     lists = lists.drop("item_id").rename({"similar_item_id": "item_id"})
     show(
         {"similar": lists.to_dicts()},
@@ -132,7 +132,7 @@ def _asked(typed: list[str], file: Path | None) -> pl.Series:
     return ids.unique(maintain_order=True)
 
 
-def _seen(version: Version, data: str, options: DataOptions) -> Interactions:
+def _seen(version: RecommendingVersion, data: str, options: DataOptions) -> Interactions:
     """All that users have counts, also what was rated too low or was too rare to be trained on."""
     return options.read(data, options.read_options(data, version.read_options).pairs_alone())
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from typing import Any
 
 import typer
 
 from alteraser.cli.interruption import Interrupted, interruptible
 from alteraser.cli.output import logs_on_standard_error, note
+from alteraser.cli.wall_clock import start_clock, wall_seconds
 from alteraser.errors import AlteraserError
 
 log = logging.getLogger(__name__)
@@ -35,13 +35,13 @@ def run(app: typer.Typer, arguments: list[str] | None, *, prog_name: str) -> Non
     -v and -q may stand anywhere, before the command or behind it.
     """
     given, level = _without_verbosity(sys.argv[1:] if arguments is None else arguments)
-    began = time.perf_counter()
+    start_clock(with_process=arguments is None)
     try:
         with interruptible(), logs_on_standard_error(level):
             try:
                 app(args=given, prog_name=prog_name)
             except SystemExit:  # which is how a command ends
-                log.debug("%.2f s in all", time.perf_counter() - began)
+                log.debug("%.2f s in all", wall_seconds())
                 raise
     except AlteraserError as error:
         note(f"Error: {error}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from alteraser.cli.heavy_imports import heavy_imports
 from alteraser.cli.options import (
     Data,
     DataOptions,
@@ -20,6 +21,7 @@ from alteraser.cli.options import (
     reads_data,
 )
 from alteraser.cli.output import note, progress, show
+from alteraser.cli.wall_clock import wall_seconds
 from alteraser.models.registry import kinds, untrained
 
 if TYPE_CHECKING:
@@ -125,13 +127,15 @@ def train(
     it that is held out, which takes less time than the training. The model is then trained on all of the data.
     """
     del settings_file  # it has set the defaults of the options
-    import torch
+    with heavy_imports():
+        import torch
 
-    from alteraser.train.fit import fit
-    from alteraser.train.named import named_trainer
-    from alteraser.tuning.choose import choose_objective
-    from alteraser.tuning.concerns import concerns
-    from alteraser.versions.version import Version, make_ready
+        from alteraser.kernels.warm_up import warm_up
+        from alteraser.train.fit import fit
+        from alteraser.train.named import named_trainer
+        from alteraser.tuning.choose import choose_objective
+        from alteraser.tuning.concerns import concerns
+        from alteraser.versions.version import Version, make_ready
 
     check_trainer_options(trainer, model, learning_rate=learning_rate, solve_h=solve_h or None)
     make_ready(out, force=force)
@@ -140,6 +144,7 @@ def train(
     chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
     dtype = {"single": torch.float32, "double": torch.float64}[precision]
+    warm_up("float32", str(dtype).removeprefix("torch."))  # a look at settings is taken in single precision
     began = time.perf_counter()
     with progress("Choosing w0 and l2", counts="trial", figure="NDCG@10") as watch:
         choice = choose_objective(
@@ -166,6 +171,7 @@ def train(
     result |= _chosen(choice, looked) | {"warnings": concerns(training.model, interactions, choice)}
     for warning in result["warnings"]:
         note(f"Warning: {warning}")
+    result["wall_seconds"] = wall_seconds()
     show(result, as_json=json, human=lambda to: _human(to, result))
 
 
@@ -216,6 +222,7 @@ def _human(to: Console, result: dict[str, Any]) -> None:
         )
     end = "converged" if result["converged"] else "stopped at the limit, not converged (see --max-passes)"
     to.print(
-        f"{result['passes']} passes, {end}; loss {result['loss']:.1f}; {result['seconds']:.2f} s\n"
-        f"{result['model']} with {result['users']} users and {result['items']} items written to {result['out']}"
+        f"{result['passes']} passes, {end}; loss {result['loss']:.1f}\n"
+        f"{result['model']} with {result['users']} users and {result['items']} items written to {result['out']}\n"
+        f"{result['seconds']:.2f} s of training, {result['wall_seconds']:.1f} s in all"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any, Unpack
 
 import narwhals as nw
 import numpy as np
 import polars as pl
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from alteraser.data.column_names import require_columns, resolved
@@ -28,7 +28,7 @@ def interactions(
     `min_interactions` drops users and items with fewer distinct partners, again and again until none is left.
     """
     read_options = (read_options or ReadOptions()).with_options(options)
-    if sp.issparse(frame):
+    if _is_sparse(frame):
         data = _from_matrix(frame, read_options)
         enough = np.ones(len(data), dtype=bool)
     else:
@@ -62,6 +62,12 @@ def _from_table(table: pl.DataFrame, read_options: ReadOptions, enough: NDArray[
     )
 
 
+def _is_sparse(frame: Any) -> bool:
+    """Whether it is a matrix of scipy's, which nobody has who has not imported that."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(frame))
+
+
 def _from_matrix(matrix: Any, read_options: ReadOptions) -> Interactions:
     default = ReadOptions(min_interactions=read_options.min_interactions, merge=read_options.merge)
     if read_options != default:
@@ -69,6 +75,8 @@ def _from_matrix(matrix: Any, read_options: ReadOptions) -> Interactions:
             "A sparse matrix has no columns to name: of the read options only min_interactions and merge "
             "apply to it. Give a frame with the columns instead."
         )
+    import scipy.sparse as sp
+
     entries = sp.coo_array(matrix)
     if entries.ndim != 2:
         raise DataError(

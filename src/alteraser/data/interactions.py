@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import polars as pl
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from alteraser.data.columns import as_type, checked_ids, checked_times, checked_weights
@@ -246,7 +245,7 @@ class Interactions:
         matrix = self.by(Side.USERS)
         user = matrix.owners()
         digest = hashlib.sha256()
-        ranks = []
+        orders = []
         for vocabulary, rows in ((self.user_vocabulary, user), (self.item_vocabulary, matrix.columns)):
             used = np.unique(rows)
             ids = pl.DataFrame({"row": used, "id": vocabulary.text().gather(used)}).sort("id")
@@ -254,18 +253,33 @@ class Interactions:
             for text in ids["id"].to_list():
                 encoded = text.encode()
                 digest.update(b"%d:%s" % (len(encoded), encoded))
-            rank = np.empty(len(vocabulary), dtype="<i8")
-            rank[ids["row"].to_numpy()] = np.arange(len(used))
-            ranks.append(rank[rows])
-        order = np.lexsort((ranks[1], ranks[0]))
-        for column in (ranks[0], ranks[1], matrix.weights.astype("<f4")):
-            digest.update(column[order].tobytes())
+            orders.append(ids["row"].to_numpy())
+        users, items, weights = _by_rank(matrix, orders[0], orders[1])
+        for column in (users.astype("<i8"), items.astype("<i8"), weights.astype("<f4")):
+            digest.update(column.tobytes())
         return digest.hexdigest()
+
+
+def _by_rank(
+    matrix: CSR, users: NDArray[np.int64], items: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """Every entry's user and item by their place in these orders, and its weight, the first user's first."""
+    import scipy.sparse as sp
+
+    rank = np.zeros(items.max(initial=0) + 1, np.int32)
+    rank[items] = np.arange(len(items))
+    entries = (matrix.weights, rank[matrix.columns], matrix.starts)
+    ranked = sp.csr_array(entries, shape=(len(matrix), max(len(items), 1)))
+    # Rows in their order first; there and back again sorts the columns of each, without comparing any.
+    ordered = ranked[users].tocsc().tocsr()
+    return np.repeat(np.arange(len(users)), np.diff(ordered.indptr)), ordered.indices, ordered.data
 
 
 def _sorted_csr(
     values: NDArray[Any], users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]
 ) -> Any:
+    import scipy.sparse as sp  # what only recommends needs none
+
     matrix = sp.csr_array((values, (users, items)), shape=shape)  # sums repeated pairs
     matrix.sort_indices()
     return matrix

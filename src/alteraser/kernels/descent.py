@@ -12,17 +12,16 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from alteraser.kernels.jit import compiled, threaded
+from alteraser.kernels.arrays import Floats, Matrix
+from alteraser.kernels.jit import inner, threaded
 from alteraser.kernels.sparse import FixedFactors, RowWeights, Schedule, SparseRows, longest_first
-
-Floats = NDArray[Any]
 
 
 def descend_rows(
     chosen: NDArray[np.int64],
     rows: SparseRows,
     *,
-    vectors: Floats,
+    vectors: Matrix,
     fixed: FixedFactors,
     spectrum: Floats,
     weights: RowWeights,
@@ -44,7 +43,7 @@ def _descend_rows(
     fixed: FixedFactors,
     spectrum: Floats,
     weights: RowWeights,
-    vectors: Floats,
+    vectors: Matrix,
     tolerance: float,
     max_products: int,
 ) -> None:
@@ -94,7 +93,7 @@ def _descend_rows(
                     search[j] = residual[j] / diagonal[j] + turned * search[j]
 
 
-@compiled
+@inner
 def _add_residual(
     columns: NDArray[np.int32],
     weights: NDArray[np.float32],
@@ -137,7 +136,7 @@ def _add_residual(
             diagonal[j] += excess * x[j] * x[j]
 
 
-@compiled
+@inner
 def _add_product(
     columns: NDArray[np.int32],
     weights: NDArray[np.float32],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from alteraser.kernels.jit import compiled
+from alteraser.kernels.jit import compiled, inner
 from alteraser.kernels.sparse import SparseRows
 
 
@@ -57,7 +57,7 @@ def set_entries(
         stops[row] = last
 
 
-@compiled
+@inner
 def _place(row: int, column: int, entries: SparseRows) -> tuple[int, bool]:
     """Where a pair stands or would stand in its row, and whether it is there."""
     first, last = entries.starts[row], entries.stops[row]

@@ -12,14 +12,13 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from alteraser.kernels.jit import compiled, n_threads, threaded
+from alteraser.kernels.arrays import Doubles, Floats, Matrix, Stack
+from alteraser.kernels.jit import inner, n_threads, threaded
 from alteraser.kernels.sparse import FixedFactors, Schedule, SparseRows
 
-Floats = NDArray[Any]
 
-
-@compiled
-def _dot(table: Floats, row: int, other: Floats, column: int) -> Any:
+@inner
+def _dot(table: Matrix, row: int, other: Matrix, column: int) -> Any:
     # From zero, not from the first product: the loop then has no leftovers that do not fill a vector register.
     total = table.dtype.type(0)
     for j in range(table.shape[1]):
@@ -29,8 +28,8 @@ def _dot(table: Floats, row: int, other: Floats, column: int) -> Any:
 
 @threaded
 def row_losses(
-    rows: SparseRows, own: Floats, fixed: FixedFactors, missing_row: Floats
-) -> NDArray[np.float64]:
+    rows: SparseRows, own: Matrix, vectors: Matrix, missing_row: Doubles, missing_column: Doubles
+) -> Doubles:
     """Sums the loss of each row's entries, less what they would cost as missing entries, in double precision.
 
     The weights of missing entries are doubles, whatever the precision of the vectors.
@@ -40,10 +39,10 @@ def row_losses(
         total = 0.0
         for entry in range(rows.starts[row], rows.stops[row]):
             column = rows.columns[entry]
-            score = np.float64(_dot(own, row, fixed.vectors, column))
+            score = np.float64(_dot(own, row, vectors, column))
             miss = 1.0 - score
             weight = np.float64(rows.weights[entry])
-            total += weight * miss * miss - missing_row[row] * fixed.missing[column] * score * score
+            total += weight * miss * miss - missing_row[row] * missing_column[column] * score * score
         losses[row] = total
     return losses
 
@@ -53,8 +52,8 @@ def entry_scores(
     chosen: NDArray[np.int64],
     first: NDArray[np.int64],
     rows: SparseRows,
-    own: Floats,
-    vectors: Floats,
+    own: Matrix,
+    vectors: Matrix,
     scores: Floats,
 ) -> None:
     """Writes own[i]·x_c to scores[first[i] + k], for the k-th entry c of row chosen[i]; x_c is vectors[c]."""
@@ -70,8 +69,8 @@ def entry_sums(
     first: NDArray[np.int64],
     rows: SparseRows,
     values: Floats,
-    vectors: Floats,
-    sums: Floats,
+    vectors: Matrix,
+    sums: Matrix,
 ) -> None:
     """Writes Σ_k values[first[i] + k]·x_c to sums[i], over the entries of row chosen[i]: the transpose of scoring."""
     d = vectors.shape[1]
@@ -90,10 +89,10 @@ def entry_sums(
 def add_residuals(
     schedule: Schedule,
     rows: SparseRows,
-    own: Floats,
+    own: Matrix,
     fixed: FixedFactors,
     missing_row: Floats,
-    residuals: Floats,
+    residuals: Matrix,
 ) -> None:
     """Adds half of minus the gradient of the entries' loss in own[r] to the residual at the place of row r."""
     d = own.shape[1]
@@ -118,11 +117,11 @@ def add_residuals(
 def cross_products(
     schedule: Schedule,
     rows: SparseRows,
-    own: Floats,
+    own: Matrix,
     fixed: FixedFactors,
-    change: Floats,
+    change: Matrix,
     missing_row: Floats,
-    products: Floats,
+    products: Matrix,
 ) -> None:
     """Adds half the change of the entries' gradient in own[r], as the fixed vectors move along `change`, at r's place.
 
@@ -149,8 +148,8 @@ def cross_products(
 
 
 def batch_gradients(
-    chosen: NDArray[np.int64], rows: SparseRows, own: Floats, fixed: FixedFactors, missing_row: Floats
-) -> tuple[float, Floats, Floats]:
+    chosen: NDArray[np.int64], rows: SparseRows, own: Matrix, fixed: FixedFactors, missing_row: Floats
+) -> tuple[float, Matrix, Matrix]:
     """Sums over the entries of the chosen rows: their loss, its gradient in own[chosen], and that in all x_c."""
     own_gradient = np.zeros((len(chosen), own.shape[1]), own.dtype)
     fixed_gradients = np.zeros((n_threads(), *fixed.vectors.shape), own.dtype)
@@ -163,12 +162,12 @@ def batch_gradients(
 def _batch_gradients(
     chosen: NDArray[np.int64],
     rows: SparseRows,
-    own: Floats,
+    own: Matrix,
     fixed: FixedFactors,
     missing_row: Floats,
-    own_gradient: Floats,
-    fixed_gradients: Floats,
-    losses: NDArray[np.float64],
+    own_gradient: Matrix,
+    fixed_gradients: Stack,
+    losses: Doubles,
 ) -> None:
     workers, _, d = fixed_gradients.shape
     for worker in prange(workers):

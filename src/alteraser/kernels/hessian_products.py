@@ -13,8 +13,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from alteraser.kernels.jit import compiled, threaded
-from alteraser.kernels.live import ChosenRows, Factors, Floats, SearchDirections
+from alteraser.kernels.arrays import Floats, Matrix
+from alteraser.kernels.jit import compiled, inner, threaded
+from alteraser.kernels.live import ChosenRows, Factors, SearchDirections
 from alteraser.kernels.sparse import SparseRows
 
 
@@ -26,7 +27,7 @@ def hessian_products(
     chosen: ChosenRows,
     other: Factors,
     beside: SearchDirections,
-    products: Floats,
+    products: Matrix,
     n_workers: int,
 ) -> None:
     """Sets products[k] to what the entries of rows[k] give to A·direction, up to a factor h.
@@ -96,7 +97,7 @@ def hessian_products(
                     product[j] += along * y[j] + slope * dy[j]
 
 
-@compiled
+@inner
 def _along_and_slope(weight: Any, missing: Any, moved: Any, score: Any) -> tuple[Any, Any]:
     """What an entry's product has of the other row's vector, and of that row's direction."""
     excess = weight - missing
@@ -111,8 +112,8 @@ def hessian_products_of_pairs(
     chosen: ChosenRows,
     other: Factors,
     beside: SearchDirections,
-    products: Floats,
-    products_of_other: Floats,
+    products: Matrix,
+    products_of_other: Matrix,
 ) -> None:
     """As `hessian_products`; the other side's rows that have a position get only what `rows` give them.
 

@@ -15,16 +15,29 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 WORTH_WAKING = 2e6
 # Sums may be reordered and fused so that loops vectorise; nan and inf keep their meaning.
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
+KERNELS: list[Any] = []  # all that Python calls, of the modules that have been imported
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """Compiles a function to machine code at its first use, cached on disk."""
-    return cast(Kernel, numba.njit(cache=True, fastmath=_FAST, error_model="numpy")(kernel))
+    """Compiles a kernel to machine code for the types of its annotations (`warm_up.py`), cached on disk."""
+    return cast(Kernel, _kept(numba.njit(cache=True, fastmath=_FAST, error_model="numpy")(kernel)))
 
 
 def threaded(kernel: Kernel) -> Kernel:
-    """Compiles a function as `compiled` does, and spreads its `prange` loops over threads."""
-    return cast(Kernel, numba.njit(cache=True, fastmath=_FAST, error_model="numpy", parallel=True)(kernel))
+    """Compiles a kernel as `compiled` does, and spreads its `prange` loops over threads."""
+    made = numba.njit(cache=True, fastmath=_FAST, error_model="numpy", parallel=True)(kernel)
+    return cast(Kernel, _kept(made))
+
+
+def inner(function: Kernel) -> Kernel:
+    """Compiles a function as a part of the kernels that call it; Python does not."""
+    return cast(Kernel, numba.njit(fastmath=_FAST, error_model="numpy")(function))
+
+
+def _kept(kernel: Any) -> Any:
+    if not vars(numba.config)["DISABLE_JIT"]:
+        KERNELS.append(kernel)
+    return kernel
 
 
 def threads_for(operations: float) -> AbstractContextManager[None]:

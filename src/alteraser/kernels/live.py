@@ -7,43 +7,43 @@ pulls its row by w − e·score along the other row's scaled factors.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[Any]
+from alteraser.kernels.arrays import Floats, Matrix
 
 
 class Factors(NamedTuple):
     """The vectors of the rows of a side, and their weights in missing entries."""
 
-    vectors: Floats  # y, [n, d]
+    vectors: Matrix  # y, [n, d]
     missing: Floats  # m, [n]
 
 
 class RowArrays(NamedTuple):
     """All that a move of rows changes in them but their pending residual."""
 
-    vectors: Floats  # y, [n, d]
+    vectors: Matrix  # y, [n, d]
     missing: Floats  # m, [n]
     l2: Floats  # λ, [n]
     squared_norms: Floats  # ‖h ⊙ y‖², [n]
-    deferred: Floats  # the residual that earlier requests left, [n, d]
+    deferred: Matrix  # the residual that earlier requests left, [n, d]
 
 
 class Slots(NamedTuple):
     """The pending residual of those rows that have any: that of row r is values[slots[r]], unless slots[r] is -1."""
 
     slots: NDArray[np.int32]  # [n]
-    values: Floats  # [n, d], of which the first are used
+    values: Matrix  # [n, d], of which the first are used
 
 
 class Moves(NamedTuple):
     """Rows that move: their scaled factors h ⊙ y before, how these change, and their m before and after."""
 
-    scaled: Floats  # [k, d]
-    change: Floats  # [k, d]
+    scaled: Matrix  # [k, d]
+    change: Matrix  # [k, d]
     missing_before: Floats  # [k]
     missing_after: Floats  # [k]
 
@@ -51,7 +51,7 @@ class Moves(NamedTuple):
 class Targets(NamedTuple):
     """What rows become."""
 
-    vectors: Floats  # [k, d]
+    vectors: Matrix  # [k, d]
     missing: Floats  # [k]
     l2: Floats  # [k]
 
@@ -60,11 +60,11 @@ class Grams(NamedTuple):
     """What a side's rows need of the other side as a whole: Ĝ = Σ_c m_c x_c x_cᵀ and how it has changed."""
 
     h: Floats  # [d]
-    gram: Floats  # Ĝ, [d, d]
+    gram: Matrix  # Ĝ, [d, d]
     deferred_correction: (
-        Floats  # the change of Ĝ from the writing of deferred residuals to the present request
+        Matrix  # the change of Ĝ from the writing of deferred residuals to the present request
     )
-    pending_correction: Floats  # the change of Ĝ since the present request came
+    pending_correction: Matrix  # the change of Ĝ since the present request came
 
 
 class SearchDirections(NamedTuple):
@@ -74,12 +74,12 @@ class SearchDirections(NamedTuple):
     """
 
     positions: NDArray[np.int32]  # [n]
-    values: Floats  # [k, d]
+    values: Matrix  # [k, d]
 
 
 class ChosenRows(NamedTuple):
     """The chosen rows of a side: vectors and search direction, scaled or not as the kernel says, and m."""
 
-    vectors: Floats  # [k, d]
-    direction: Floats  # [k, d]
+    vectors: Matrix  # [k, d]
+    direction: Matrix  # [k, d]
     missing: Floats  # [k]

@@ -15,8 +15,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from alteraser.kernels.jit import compiled, threaded
-from alteraser.kernels.live import Factors, Floats, Grams, Moves, RowArrays, Slots, Targets
+from alteraser.kernels.arrays import DoubleMatrix, Floats, Matrix, Stack
+from alteraser.kernels.jit import inner, threaded
+from alteraser.kernels.live import Factors, Grams, Moves, RowArrays, Slots, Targets
 from alteraser.kernels.sparse import SparseRows
 from alteraser.kernels.tiles import TILE_COLUMNS, TILE_ROWS, add_tile, fetch_ahead, padded
 
@@ -31,8 +32,8 @@ def spread_moves(
     moves: Moves,
     other: Factors,
     pending: Slots,
-    sums: Floats,
-    totals: NDArray[np.float64],
+    sums: Stack,
+    totals: DoubleMatrix,
 ) -> None:
     """Adds to the pending residuals of the other side what the moves of `rows` bring through common entries.
 
@@ -100,10 +101,10 @@ def move_rows(
     side: RowArrays,
     pending: Slots,
     targets: Targets,
-    spread: Floats,
+    spread: Stack,
     grams: Grams,
-    sums: Floats,
-    totals: NDArray[np.float64],
+    sums: Stack,
+    totals: DoubleMatrix,
 ) -> None:
     """Turns rows whose moves were spread to their neighbours into `targets`; their own residuals follow.
 
@@ -221,8 +222,8 @@ def move_rows(
         totals[worker, 3], totals[worker, 4] = rest, rest_size
 
 
-@compiled
-def _times_matrix(vector: Floats, matrix: Floats, product: Floats) -> None:
+@inner
+def _times_matrix(vector: Floats, matrix: Matrix, product: Floats) -> None:
     d = len(product)
     product[:] = 0
     whole = d // 4 * 4

@@ -6,8 +6,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from alteraser.kernels.jit import compiled, threaded
-from alteraser.kernels.live import Floats, Slots
+from alteraser.kernels.arrays import Doubles, Floats, Matrix
+from alteraser.kernels.jit import compiled, inner, threaded
+from alteraser.kernels.live import Slots
 from alteraser.kernels.sparse import SparseRows
 from alteraser.kernels.tiles import fetch_ahead
 
@@ -16,13 +17,11 @@ AHEAD = 6  # rows asked for before they are needed
 
 @compiled
 def give_slots(
-    rows: NDArray[np.signedinteger], slots: NDArray[np.int32], owners: NDArray[np.int64], n_slots: int
+    rows: NDArray[np.int64], slots: NDArray[np.int32], owners: NDArray[np.int64], n_slots: int
 ) -> int:
     """Gives the next slot to every row that has none; returns how many slots there are then."""
     for row in rows:
-        if slots[row] < 0:
-            slots[row], owners[n_slots] = n_slots, row
-            n_slots += 1
+        n_slots = _give_slot(row, slots, owners, n_slots)
     return n_slots
 
 
@@ -36,14 +35,21 @@ def give_slots_to_neighbours(
 ) -> int:
     """As `give_slots`, for the rows of the other side that the entries of `rows` lead to."""
     for row in rows:
-        n_slots = give_slots(
-            entries.columns[entries.starts[row] : entries.stops[row]], slots, owners, n_slots
-        )
+        for entry in range(entries.starts[row], entries.stops[row]):
+            n_slots = _give_slot(entries.columns[entry], slots, owners, n_slots)
+    return n_slots
+
+
+@inner
+def _give_slot(row: int, slots: NDArray[np.int32], owners: NDArray[np.int64], n_slots: int) -> int:
+    if slots[row] < 0:
+        slots[row], owners[n_slots] = n_slots, row
+        n_slots += 1
     return n_slots
 
 
 @compiled
-def add_residuals_to_slots(rows: NDArray[np.int64], change: Floats, pending: Slots) -> float:
+def add_residuals_to_slots(rows: NDArray[np.int64], change: Matrix, pending: Slots) -> float:
     """Adds change[k] to the residual of rows[k]; returns by how much the sum of squared norms grew."""
     growth = 0.0
     for k in range(len(rows)):
@@ -56,7 +62,7 @@ def add_residuals_to_slots(rows: NDArray[np.int64], change: Floats, pending: Slo
 
 
 @threaded
-def defer_rows(rows: NDArray[np.int64], pending: Slots, deferred: Floats) -> float:
+def defer_rows(rows: NDArray[np.int64], pending: Slots, deferred: Matrix) -> float:
     """Adds the residual in slot k to the deferred one of rows[k], and empties the slot.
 
     Returns by how much the sum of the squared norms of deferred residuals grew.
@@ -96,7 +102,7 @@ def entry_traces(
 
 @compiled
 def estimate_decrements(
-    residuals: Floats, alpha: Floats, l2: Floats, spectrum: Floats, decrements: NDArray[np.float64]
+    residuals: Matrix, alpha: Floats, l2: Floats, spectrum: Floats, decrements: Doubles
 ) -> float:
     """Sets decrements[k] to about rᵀ(alpha·G + l2·I)⁻¹r; returns the sum of all squared norms.
 

@@ -14,13 +14,14 @@ not vectorise.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from alteraser.kernels.jit import compiled, threaded
+from alteraser.kernels.arrays import Floats, Matrix
+from alteraser.kernels.jit import inner, threaded
 from alteraser.kernels.sparse import FixedFactors, RowWeights, Schedule, SparseRows, longest_first
 from alteraser.kernels.tiles import TILE_COLUMNS, TILE_ROWS, add_tile, padded, subtract_tile
 
@@ -29,7 +30,6 @@ CHUNK = 32
 # Rows factorised before the rest of the matrix is brought up to date. Of 4, 8, 16 and 32 the fastest for d from 32 to
 # 128 in both precisions, measured on an AMD EPYC; 4 and 16 are within a tenth of it at d = 64.
 PIVOTS = 8
-Floats = NDArray[Any]
 
 
 class Gathered(NamedTuple):
@@ -40,8 +40,8 @@ class Gathered(NamedTuple):
 
 
 def solve_rows(
-    chosen: NDArray[np.int64], rows: SparseRows, *, fixed: FixedFactors, gram: Floats, weights: RowWeights
-) -> tuple[Floats, NDArray[np.bool_]]:
+    chosen: NDArray[np.int64], rows: SparseRows, *, fixed: FixedFactors, gram: Matrix, weights: RowWeights
+) -> tuple[Matrix, NDArray[np.bool_]]:
     """Solves the chosen rows: the minimum of each, in their order, and whether its matrix could be factorised."""
     vectors = np.empty((len(chosen), fixed.vectors.shape[1]), dtype=fixed.vectors.dtype)
     solved = np.empty(len(chosen), dtype=np.bool_)
@@ -54,9 +54,9 @@ def _solve_rows(
     schedule: Schedule,
     rows: SparseRows,
     fixed: FixedFactors,
-    gram: Floats,
+    gram: Matrix,
     weights: RowWeights,
-    vectors: Floats,
+    vectors: Matrix,
     solved: NDArray[np.bool_],
 ) -> None:
     d = fixed.vectors.shape[1]
@@ -79,9 +79,9 @@ def factorise_rows(
     schedule: Schedule,
     rows: SparseRows,
     fixed: FixedFactors,
-    gram: Floats,
+    gram: Matrix,
     weights: RowWeights,
-    factors: Floats,
+    factors: Matrix,
     solved: NDArray[np.bool_],
 ) -> None:
     """Writes the Cholesky factor of A of each scheduled row to its place, and whether there is one."""
@@ -97,18 +97,18 @@ def factorise_rows(
 
 
 @threaded
-def substitute_rows(factors: Floats, rhs: Floats) -> None:
+def substitute_rows(factors: Matrix, rhs: Matrix) -> None:
     """Replaces each right-hand side rhs[i] by A⁻¹ rhs[i], with the factors of `factorise_rows`."""
     for i in prange(len(rhs)):
         _substitute(factors[i], rhs[i], rhs.shape[1])
 
 
-@compiled
+@inner
 def _assemble(
     row: int,
     rows: SparseRows,
     fixed: FixedFactors,
-    gram: Floats,
+    gram: Matrix,
     weights: RowWeights,
     gathered: Gathered,
     matrix: Floats,
@@ -143,7 +143,7 @@ def _assemble(
                 add_tile(matrix, i * stride + j, gathered.weighted, i, gathered.vectors, j, stride, n)
 
 
-@compiled
+@inner
 def _factorise(matrix: Floats, d: int) -> bool:
     """Overwrites the upper triangle with U, where UᵀU is the matrix; false if a pivot is not positive.
 
@@ -173,7 +173,7 @@ def _factorise(matrix: Floats, d: int) -> bool:
     return True
 
 
-@compiled
+@inner
 def _substitute(factor: Floats, rhs: Floats, d: int) -> None:
     """Replaces `rhs` by the solution y of UᵀU y = rhs."""
     stride = padded(d)

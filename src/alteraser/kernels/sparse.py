@@ -4,20 +4,18 @@ Row r minimises a ridge problem over its vector y, whose entries point at the ve
 
     Σ_c w_c (1 − y·x_c)²  +  m_r Σ_{c not in r} m_c (y·x_c)²  +  λ_r ‖y‖²
 
-Numba compiles a kernel anew for every combination of number types and memory layouts: arrays are C-contiguous, and the
-floats of one call are all of one precision, unless the kernel says otherwise.
+Numba compiles a kernel anew for every combination of number types and memory layouts: arrays are as `arrays.py` says.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from alteraser.kernels.arrays import Floats, Matrix
 from alteraser.kernels.jit import n_threads
-
-Floats = NDArray[Any]
 
 
 class SparseRows(NamedTuple):
@@ -42,7 +40,7 @@ class SparseRows(NamedTuple):
 class FixedFactors(NamedTuple):
     """The side that stays as it is, as scores use it."""
 
-    vectors: Floats  # x_c, [n_columns, d]: the scaled factors h ⊙ q
+    vectors: Matrix  # x_c, [n_columns, d]: the scaled factors h ⊙ q
     missing: Floats  # m_c, [n_columns]: its factor in the weight of a missing entry
 
 

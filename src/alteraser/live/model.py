@@ -17,6 +17,7 @@ from alteraser.live.refine import Refined, Refiner
 from alteraser.live.scopes import AffectedRows
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
+from alteraser.models.kernel_use import warm_up_for
 from alteraser.sweep.sweep import OutOfTime, never
 
 # The share of the gap that a request may leave. As estimates have to be below a sixth of it, a twentieth is usually
@@ -59,6 +60,7 @@ class LiveModel(Generic[QuadraticModel]):
             "drift_limit": drift_limit,
             "training_gap": training_gap,
         }
+        warm_up_for(model)
         self._events = EventStore(data)
         self._refiner = Refiner(LiveState(model, data, training_gap=training_gap))
         self._scope, self._budget = AffectedRows(tolerance), budget_seconds

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Protocol
+
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from alteraser.data.csr import CSR
-from alteraser.models.base import Recommender
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Lists = NDArray[np.int64]  # [n_users, k], best first; -1 where there is nothing more to recommend
 BLOCK_SCORES = 2**24  # scores held at a time
 Hits = NDArray[np.bool_]  # [n_users, k]
 
 
+class Scoring(Protocol):
+    """What lists need of a model, whose scores may be tensors or plain arrays."""
+
+    @property
+    def n_items(self) -> int: ...
+
+    def scores(self, users: NDArray[np.int64]) -> Tensor | NDArray[Any]: ...
+
+
 def top_k(
-    model: Recommender,
+    model: Scoring,
     users: NDArray[np.int64],
     k: int,
     *,
@@ -32,29 +43,39 @@ def top_k(
     size = max(1, min(512, BLOCK_SCORES // model.n_items))
     for start in range(0, len(users), size):
         block = users[start : start + size]
-        scores = model.scores(block)
+        scores = np.asarray(model.scores(block))
         if exclude is not None:
             row = np.repeat(np.arange(len(block)), exclude.counts[block])
-            columns = exclude.columns[exclude.entries_of(block)]
-            scores[torch.from_numpy(row), torch.from_numpy(columns).long()] = -torch.inf
+            scores[row, exclude.columns[exclude.entries_of(block)]] = -np.inf
         if unavailable is not None:
-            scores[:, torch.from_numpy(unavailable)] = -torch.inf
-        lists[start : start + len(block), :wanted] = best_columns(scores, wanted).numpy()
+            scores[:, unavailable] = -np.inf
+        lists[start : start + len(block), :wanted] = best_columns(scores, wanted)
     return lists
 
 
-def best_columns(scores: Tensor, wanted: int) -> Tensor:
+def best_columns(scores: NDArray[Any], wanted: int) -> NDArray[np.int64]:
     """The columns of the greatest scores of each row, -1 in the place of -inf; ties go to the lower column."""
-    values, columns = torch.topk(scores, min(wanted + 1, scores.shape[1]), dim=1)
-    # topk takes any of the scores that tie for the last place: such rows are sorted whole.
-    tied = (values[:, wanted - 1] == values[:, -1]) & (values.shape[1] > wanted)
-    columns = columns[:, :wanted].sort(dim=1).values
-    values, order = torch.sort(scores.gather(1, columns), dim=1, descending=True, stable=True)
-    columns = columns.gather(1, order)
-    if tied.any():
-        sorted_values, sorted_columns = torch.sort(scores[tied], dim=1, descending=True, stable=True)
-        values[tied], columns[tied] = sorted_values[:, :wanted], sorted_columns[:, :wanted]
-    return columns.masked_fill(values == -torch.inf, -1)
+    others = scores.shape[1] - wanted
+    if others > 0:
+        # The best of the others first, then those that are wanted, in any order.
+        columns = np.argpartition(scores, others - 1, axis=1)[:, others - 1 :]
+        values = np.take_along_axis(scores, columns, 1)
+        tied = values[:, 0] == values[:, 1:].min(
+            1
+        )  # it might as well have been another: such rows are sorted whole
+        best = np.empty((len(scores), wanted), np.int64)
+        best[tied] = _descending(scores[tied])[:, :wanted]
+        kept = np.sort(columns[~tied, 1:], axis=1)
+        order = _descending(np.take_along_axis(scores[~tied], kept, 1))
+        best[~tied] = np.take_along_axis(kept, order, 1)
+    else:
+        best = _descending(scores)
+    return np.where(np.take_along_axis(scores, best, 1) == -np.inf, -1, best)
+
+
+def _descending(values: NDArray[Any]) -> NDArray[np.int64]:
+    """The order of each row from the greatest down, equal ones as they stand."""
+    return np.argsort(-values, axis=1, kind="stable")
 
 
 def hits(lists: Lists, users: NDArray[np.int64], relevant: CSR) -> Hits:

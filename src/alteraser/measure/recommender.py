@@ -4,22 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from alteraser.data.columns import id_texts, plain_ids
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.errors import MismatchError, SettingError
-from alteraser.measure.ranking import BLOCK_SCORES, best_columns, top_k
-from alteraser.models.base import Recommender, Similar
+from alteraser.measure.ranking import BLOCK_SCORES, Scoring, best_columns, top_k
+from alteraser.models.scoring import cosines
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Id = str | int | np.integer[Any]
 Ids = Id | Sequence[Id] | NDArray[Any] | pl.Series
+
+
+class PairScoring(Scoring, Protocol):
+    """What recommending needs of a model: any `Recommender`, or the plain arrays of one."""
+
+    def pair_scores(
+        self, users: NDArray[np.signedinteger], items: NDArray[np.signedinteger]
+    ) -> Tensor | NDArray[Any]: ...
+
+
+@runtime_checkable
+class Comparing(Protocol):
+    """A model that says itself how much alike the rows of a side are, as `Similar` does."""
+
+    def similarities(self, side: Side, rows: NDArray[np.int64]) -> Tensor | NDArray[Any]: ...
 
 
 @runtime_checkable
@@ -37,7 +53,7 @@ class IdRecommender:
     its place in `source`, never by itself.
     """
 
-    model: Recommender
+    model: PairScoring
     user_vocabulary: Vocabulary
     item_vocabulary: Vocabulary
 
@@ -70,7 +86,7 @@ class IdRecommender:
         )
         place, rank = np.nonzero(lists >= 0)
         items = lists[place, rank]
-        scores = self.model.pair_scores(users[place], items).double().numpy()
+        scores = np.asarray(self.model.pair_scores(users[place], items)).astype(np.float64)
         return pl.DataFrame(
             {
                 "user_id": self.user_vocabulary.ids.gather(users[place]),
@@ -92,17 +108,16 @@ class IdRecommender:
         vocabulary = self._vocabulary(side)
         k = _checked(k, len(vocabulary))
         rows = self._rows(side, ids, source)
-        tombstones = torch.from_numpy(vocabulary.tombstones)
         columns, values = [], []
         size = max(1, BLOCK_SCORES // len(vocabulary))
         for start in range(0, len(rows), size):
             block = rows[start : start + size]
             likeness = _similarities(self.model, side, block)
-            likeness[:, tombstones] = -torch.inf
-            likeness[torch.arange(len(block)), torch.from_numpy(block)] = -torch.inf
+            likeness[:, vocabulary.tombstones] = -np.inf
+            likeness[np.arange(len(block)), block] = -np.inf
             best = best_columns(likeness, k)
-            columns.append(best.numpy())
-            values.append(likeness.gather(1, best.clamp_min(0)).double().numpy())
+            columns.append(best)
+            values.append(np.take_along_axis(likeness, best.clip(0), 1).astype(np.float64))
         found = np.concatenate(columns)
         place, rank = np.nonzero(found >= 0)
         return pl.DataFrame(
@@ -163,12 +178,11 @@ class IdRecommender:
         return np.flatnonzero(hidden)
 
 
-def _similarities(model: Recommender, side: Side, rows: NDArray[np.int64]) -> Tensor:
-    if isinstance(model, Similar):
-        return model.similarities(side, rows)
+def _similarities(model: PairScoring, side: Side, rows: NDArray[np.int64]) -> NDArray[Any]:
+    if isinstance(model, Comparing):
+        return np.asarray(model.similarities(side, rows))
     if isinstance(model, Tabled):
-        directions = torch.nn.functional.normalize(model.table(side), dim=1)
-        return directions[torch.from_numpy(rows)] @ directions.T
+        return cosines(np.asarray(model.table(side)), rows)
     raise SettingError(
         f"A {type(model).__name__} came, which has no vectors to compare. Give it `similarities` (`alteraser.Similar`)."
     )

@@ -16,17 +16,20 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.models.blocks import SumBlocks, sum_here
-from alteraser.optim.problem import RowProblem
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from alteraser.optim.problem import RowProblem
 
 
 @runtime_checkable

@@ -327,8 +327,8 @@ def _loss_of_positives(
     rows: slice, data: CSR, own: Tensor, fixed: Tensor, missing_row: Tensor, missing_column: Tensor
 ) -> float:
     """The loss of the entries of some rows, against having them missing."""
-    factors = FixedFactors(fixed.numpy(), missing_column.numpy())
-    losses = row_losses(sparse_rows(data, rows), own[rows].numpy(), factors, missing_row[rows].numpy())
+    missing = missing_row[rows].numpy(), missing_column.numpy()
+    losses = row_losses(sparse_rows(data, rows), own[rows].numpy(), fixed.numpy(), *missing)
     return float(losses.sum())
 
 

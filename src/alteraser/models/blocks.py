@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import add
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-Term = TypeVar("Term", float, Tensor)
+Term = TypeVar("Term", float, "Tensor")
 
 # Rows of a table that are converted to double at a time: 16 MiB with 64 dimensions. A usual value; data sets of the
 # size of ml-1m are one block, so that nothing is lost where there is little to do.

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 Floats = NDArray[Any]
 Opening = tuple[float, NDArray[np.float64]]
@@ -81,6 +80,8 @@ class Pairs(NamedTuple):
             upper *= 4
             if upper > 1e12:  # pairs that weigh nothing
                 return None
+        from scipy.optimize import brentq  # slow to import, and seldom needed
+
         square = float(brentq(excess, 0, upper, xtol=1e-12 * upper))
         of_items = np.zeros_like(self.gain)
         of_items[some] = square**0.5 * h * self.gain[some] / (l2 + square * bend)

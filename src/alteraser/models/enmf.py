@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self, final
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
 from torch import Tensor
 
 from alteraser.data.csr import CSR
@@ -160,6 +159,8 @@ def _smallest(matrix: Tensor, side: Tensor, c: float) -> Tensor | None:
         upper *= 2
         if upper > 1e12:
             return None
+    from scipy.optimize import brentq  # slow to import, and seldom needed
+
     t = float(brentq(excess, 0, upper, xtol=1e-14, rtol=1e-14))
     h: Tensor = vectors @ (along / (values + c / t))
     return h

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from alteraser.data.interactions import Interactions
+from alteraser.models.kernel_use import warm_up_for
 from alteraser.sweep.sweep import Model, Progress
 from alteraser.train.als import ALS
 from alteraser.train.base import Trainer, Training
@@ -22,4 +23,5 @@ def fit(
 
     ALS needs no `rng`; a trainer that draws something, as AdamW the order of its users, raises without one.
     """
+    warm_up_for(model)
     return (trainer or ALS()).train(model, data, rng=rng, progress=progress)

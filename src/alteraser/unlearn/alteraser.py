@@ -18,6 +18,7 @@ from alteraser.live.scopes import ForgettingRows, Passes, Scope, named_scope
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
 from alteraser.models.base import Quadratic, lacking
+from alteraser.models.kernel_use import warm_up_for
 from alteraser.optim.minimize import Solver
 from alteraser.sweep.sweep import Model, OutOfTime, Progress
 from alteraser.unlearn.base import Deletion
@@ -68,6 +69,7 @@ class AltEraser:
     ) -> Erasure[Model]:
         """The original made to forget what is requested, without starting anew."""
         original.check_belongs(full)
+        warm_up_for(original)
         began, out_of_time = time.perf_counter(), time_limit(self.budget_seconds)
         deletion = Deletion.of(requested, full, missing)
         remain = deletion.remain

@@ -12,6 +12,7 @@ from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Missing, Requests
 from alteraser.live.erasure import Cost, Drift, Erasure
+from alteraser.models.kernel_use import warm_up_for
 from alteraser.sweep.sweep import Model, Progress
 from alteraser.train.base import Training
 
@@ -58,6 +59,7 @@ def retrain_by(
     Where nothing matches nothing is trained: an erasure made twice leaves the model as it is.
     """
     original.check_belongs(full)
+    warm_up_for(original)
     began = time.perf_counter()
     deletion = Deletion.of(requested, full, missing)
     remain = deletion.remain

@@ -26,14 +26,8 @@ from alteraser.live.erasure import Erasure
 from alteraser.live.model import LiveModel
 from alteraser.measure.recommender import IdRecommender
 from alteraser.models.base import Factored, Storable
-from alteraser.models.checkpoint import (
-    MANIFEST,
-    Checkpoint,
-    digest_of,
-    making_sense_of,
-    read_checkpoint,
-    storable,
-)
+from alteraser.models.checkpoint import Checkpoint, digest_of, read_checkpoint, storable
+from alteraser.models.folder import MANIFEST, making_sense_of
 from alteraser.sweep.sweep import Progress
 from alteraser.train.base import Trainer
 from alteraser.train.named import recorded, recorded_trainer
