@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
 from alteraser.measure.agreement import rbo
 from alteraser.measure.compare import FORGETTING, Report
 from alteraser.measure.ranking import top_k
 from alteraser.models.base import Recommender
 from alteraser.report import plots
-from alteraser.report.html import Line, Listing, Section
+from alteraser.report.html import Figure, Line, Listing, Section, page
 from alteraser.report.tables import GROUPS, NAMES, Table, details, summary
 
 LIST_LENGTH = 10
@@ -32,6 +33,52 @@ ACCURACY = (
     "NDCG, recall",
     "How well lists find what users have in the held-out part. From 0 to 1; more is better.",
 )
+
+
+def comparison_page(
+    report: Report,
+    models: Mapping[str, Recommender],
+    *,
+    full: Interactions,
+    remain: Interactions,
+    forget: Interactions | None,
+    of_models: Mapping[str, Mapping[str, str]],
+    date: str,
+) -> str:
+    """A page of models side by side: how much was forgotten, one user's lists, all figures, and where they come from.
+
+    `full` is the data before anything was forgotten; `of_models` says of each model where it comes from.
+    """
+    shown = example(models, remain, forget=forget, reference=report.reference)
+    about = {
+        "Date": date,
+        "Data": f"{full.n_users:,} users, {full.n_items:,} items, {len(full):,} interactions",
+        "SHA-256 of the data": full.digest(),
+    }
+    told = [_forgotten(full, forget)] if forget is not None else []
+    told += [shown] if shown is not None else []
+    lead = f"Models: {', '.join(models)}. Users judged: {sum(report.n_users.values()):,}."
+    return page("Models side by side", lead, [*told, *sections(report), provenance(of_models, about)])
+
+
+def _forgotten(full: Interactions, forget: Interactions) -> Section:
+    """How much was forgotten, and by how many."""
+    before, gone = full.by(Side.USERS), forget.by(Side.USERS)
+    users = gone.occupied
+    whole = int((gone.counts[users] == before.counts[users]).sum())
+    return Section(
+        "What was forgotten",
+        figures=[
+            Figure(f"{gone.n_entries:,}", f"of {before.n_entries:,} interactions ({_share(gone, before)})"),
+            Figure(f"{len(users):,}", f"of {len(before.occupied):,} users had something forgotten"),
+            Figure(f"{whole:,}", "of them had everything forgotten, and are gone"),
+        ],
+    )
+
+
+def _share(part: CSR, whole: CSR) -> str:
+    share = part.n_entries / whole.n_entries
+    return f"{share:.1%}" if share >= 0.001 else "less than 0.1%"
 
 
 def sections(report: Report, *, seconds: Mapping[str, float] | None = None) -> list[Section]:
@@ -126,7 +173,7 @@ def example(
     changed = lists[last if first == wanted else first]
     user = int(np.argmin(rbo(changed, lists[wanted], LIST_LENGTH)))
     ids, known = remain.item_vocabulary.ids, set(lists[wanted][user].tolist())
-    who = "who forgot something" if len(asked) else "in the data"
+    who = "who had something forgotten" if len(asked) else "in the data"
     return Section(
         "One user's list",
         text=f"Of {len(users):,} users {who}, the one for whom the models differ most; whose it is, is not said. "
