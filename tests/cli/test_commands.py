@@ -257,8 +257,10 @@ def test_models_are_compared_without_requests(run: Any, ok: Ok, workspace: Path,
     columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
     test.write_text("member,product\nperson-002@mail.example,Thing 03\n")
     ok("train", workspace / "data.csv", *columns, "--dim", 2, "--max-passes", 5, "--out", other)
-    compare = ("compare", "--data", workspace / "data.csv", "--test", test, "--reference", "four")
-    compare += ("--model", f"four={workspace / 'model'}", "--model", f"two={other}")
+    compare = (
+        *("compare", "--data", workspace / "data.csv", "--test", test, "--reference", "four"),
+        *("--model", f"four={workspace / 'model'}", "--model", f"two={other}"),
+    )
     report = ok(*compare, "--html", tmp_path / "page.html")
     assert report["n_users"] == {"everyone": 40}
     assert "ndcg" in report["models"]["two"]["everyone"]

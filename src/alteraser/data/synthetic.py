@@ -101,8 +101,7 @@ def synthetic(
     activity = _activity(rng, likes, np.bincount(topics, minlength=len(TOPICS)), mean_interactions)
     users, items = _draw(rng, likes, activity, topics, popularity)
     times = rng.integers(0, 366 * 24 * 3600, len(users))  # 2024, a leap year
-    digits = max(4, len(str(n_users - 1)))
-    user_ids = [f"user-{number:0{digits}d}" for number in range(n_users)]
+    user_ids = [f"user-{number:04d}" for number in range(n_users)]
     events = pl.DataFrame(
         {
             "user": pl.Series(user_ids).gather(users),
