@@ -232,7 +232,55 @@ def test_compare_and_its_page(run: Any, workspace: Path, models: Path, tmp_path:
     assert "recall" in report["models"]["unlearned"]["forgetting"]
     page = (tmp_path / "page.html").read_text()
     assert all(name in page for name in paths)
-    assert "Mean score of the forgotten pairs" in run(*compare).out
+    assert "Re-predict score of the forgotten pairs" in run(*compare).out
+    data = pl.read_csv(workspace / "data.csv")
+    gone = data.filter(
+        (pl.col("member") == "person-000@mail.example")
+        | (pl.col("product") == "Thing 00")
+        | (
+            (pl.col("member") == "person-001@mail.example")
+            & pl.col("product").is_in(["Thing 03", "Thing 04"])
+        )
+    )
+    assert f"<strong>{len(gone)}</strong>of {len(data)} interactions" in page
+    assert f"<strong>{gone['member'].n_unique()}</strong>of 40 users" in page
+    assert "<strong>1</strong>of them had everything forgotten" in page
+    assert "@mail.example" not in page, "the list shown does not say whose it is"
+    lists = re.findall(r"<ol>(.*?)</ol>", page)
+    assert len(lists) == 3
+    assert all(each.count("<li") == 10 for each in lists)
+    assert "Thing 00" not in page, "a forgotten item is in no list"
+
+
+def test_models_are_compared_without_requests(run: Any, ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    other, test = tmp_path / "other", tmp_path / "test.csv"
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    test.write_text("member,product\nperson-002@mail.example,Thing 03\n")
+    ok("train", workspace / "data.csv", *columns, "--dim", 2, "--max-passes", 5, "--out", other)
+    compare = (
+        *("compare", "--data", workspace / "data.csv", "--test", test, "--reference", "four"),
+        *("--model", f"four={workspace / 'model'}", "--model", f"two={other}"),
+    )
+    report = ok(*compare, "--html", tmp_path / "page.html")
+    assert report["n_users"] == {"everyone": 40}
+    assert "ndcg" in report["models"]["two"]["everyone"]
+    assert report["models"]["four"]["everyone"]["rbo"]["10"] == 1
+    assert report["models"]["two"]["re_predict"] is None
+    page = (tmp_path / "page.html").read_text()
+    assert "What was forgotten" not in page
+    assert "Re-predict" not in page
+    assert page.count("<ol>") == 2
+    assert "Re-predict" not in run(*compare).out
+
+
+def test_models_of_other_data_are_not_compared_without_requests(
+    run: Any, workspace: Path, models: Path
+) -> None:
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    compare = ("compare", "--data", workspace / "data.csv", *columns)
+    ran = run(*compare, "--model", f"unlearned={models / 'unlearned'}")
+    assert ran.code == 2
+    assert "--requests" in ran.err
 
 
 def test_compare_says_of_a_model_that_it_is_further_down_a_chain(

@@ -121,6 +121,14 @@ def test_the_embedded_set_has_long_tails_and_no_repeated_pairs() -> None:
         assert counts.max() > 2.5 * np.median(counts)
 
 
+def test_the_larger_embedded_set_is_there_by_name() -> None:
+    data = load_dataset("hobbies")
+    assert (data.n_users, data.n_items) == (40_000, 3_600)
+    assert abs(data.by(Side.USERS).n_entries / 40_000 - 40) < 1
+    assert {"user-0042", "user-39999"} <= set(data.user_vocabulary.ids)
+    assert data.times is not None
+
+
 def test_sizes_that_cannot_be_drawn_are_refused_and_others_are_not() -> None:
     with pytest.raises(SettingError, match="48 items"):
         synthetic(np.random.default_rng(0), n_items=10)

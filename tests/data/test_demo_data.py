@@ -21,7 +21,7 @@ def pairs(data: Interactions) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_foreign_items_are_of_one_topic_and_never_the_users_own(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    train, test = holdout(embedded().data, fraction=0.2, rng=rng)
+    train, test = holdout(embedded("synthetic").data, fraction=0.2, rng=rng)
     story = inject_foreign_taste(train, test, n_users=64, rng=rng)
     match = story.requests.match(story.full)
     foreign = story.full.only(match.mask)
@@ -40,7 +40,7 @@ def test_the_foreign_items_are_of_one_topic_and_never_the_users_own(seed: int) -
 
 
 def test_the_same_stream_tells_the_same_story() -> None:
-    parts = holdout(embedded().data, fraction=0.2, rng=np.random.default_rng(0))
+    parts = holdout(embedded("synthetic").data, fraction=0.2, rng=np.random.default_rng(0))
     first, second = (
         inject_foreign_taste(*parts, n_users=8, rng=np.random.default_rng(5)).full.events for _ in range(2)
     )
@@ -50,6 +50,6 @@ def test_the_same_stream_tells_the_same_story() -> None:
 
 
 def test_too_few_users_are_refused() -> None:
-    parts = holdout(embedded().data, fraction=0.2, rng=np.random.default_rng(0))
+    parts = holdout(embedded("synthetic").data, fraction=0.2, rng=np.random.default_rng(0))
     with pytest.raises(DataError, match="100000 users"):
         inject_foreign_taste(*parts, n_users=100000, rng=np.random.default_rng(5))

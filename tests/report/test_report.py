@@ -13,10 +13,10 @@ from rich.console import Console
 from alteraser.data.interactions import Interactions
 from alteraser.measure.compare import Report
 from alteraser.report import plots
-from alteraser.report.comparison import sections
+from alteraser.report.comparison import provenance, sections
 from alteraser.report.datasheet import datasheet
-from alteraser.report.html import Line, Listing, Section, page
-from alteraser.report.tables import Table, details, summary
+from alteraser.report.html import Figure, Line, Listing, Section, page
+from alteraser.report.tables import Table, details, summary, times
 
 NASTY = ("<script>alert(1)</script>", "a & b", '"quoted"', "$x^{$", "[/red]", "--->", "模型 🙂", "_hidden")
 
@@ -50,11 +50,11 @@ def test_the_summary_has_a_column_for_each_model(report: Report) -> None:
     table = summary(report, seconds={"original": 2.0, "retrained": 1.5})
     assert table.columns == ("", "original", "retrained")
     rows = {name: cells for name, *cells in table.rows}
-    assert rows["Mean score of the forgotten pairs"] == ["0.5000", "0.1250"]
+    assert rows["Re-predict score of the forgotten pairs"] == ["0.5000", "0.1250"]
     assert rows["RBO@10, forgetting users"] == ["0.2500", "1.0000"]
     assert rows["Recall@10, other users"] == ["0.3750", "0.5000"]
     assert rows["Loss on the remaining data"] == ["12.0", "10.0"]
-    assert rows["Seconds"] == ["2.000", "1.500"]
+    assert rows["Seconds to forget"] == ["2.000", "1.500"]
     assert not any(name.startswith("NDCG") for name in rows), "a figure that nobody has is no row"
     assert table.title == "RBO: agreement with retrained"
 
@@ -140,6 +140,8 @@ def test_a_page_escapes_all_but_plots() -> None:
     section = Section(
         nasty,
         text=nasty,
+        figures=[Figure(nasty, nasty)],
+        terms=[(nasty, nasty)],
         plots=[plots.bars(nasty, {nasty: 1.0})],
         tables=[Table(nasty, ("", nasty), ((nasty, nasty),))],
         lists=[Listing(nasty, [Line(nasty, marked=True), Line("plain")])],
@@ -155,9 +157,26 @@ def test_a_report_becomes_sections(report: Report) -> None:
     first, *rest = sections(report, seconds={"original": 2.0, "retrained": 1.5})
     assert len(first.plots) == 4  # forgotten pairs, RBO, recall, seconds
     assert [section.heading for section in rest] == [
-        "All figures: forgetting users",
-        "All figures: other users",
+        "All figures: forgetting users (3)",
+        "All figures: other users (40)",
     ]
+    assert all(section.folded for section in rest)
+    assert [term for term, _ in first.terms] == ["Re-predict score", "RBO"], (
+        "what is not measured is not explained"
+    )
+
+
+def test_ratios_have_two_digits() -> None:
+    assert [times(ratio) for ratio in (1345.0, 99.6, 12.4, 9.96, 9.94, 0.52)] == [
+        *("1,300 ×", "100 ×", "12 ×", "10 ×", "9.9 ×", "0.5 ×")
+    ]
+
+
+def test_long_values_of_models_have_rows_of_their_own() -> None:
+    models = {"a": {"dim": "4", "digest": "f" * 64}, "b": {"dim": "4", "w0": "0.1", "digest": "e" * 64}}
+    page_table, models_table = provenance(models, {"Date": "today"}).tables
+    assert page_table.rows == (("Date", "today"), ("a: digest", "f" * 64), ("b: digest", "e" * 64))
+    assert models_table.rows == (("dim", "4", "4"), ("w0", "", "0.1"))
 
 
 def test_a_datasheet_of_known_data() -> None:

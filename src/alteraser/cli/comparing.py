@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,6 @@ from alteraser.cli.options import (
     Force,
     Json,
     MissingOption,
-    RequestFile,
     example,
     reads_data,
 )
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
     from alteraser.data.read_options import ReadOptions
     from alteraser.measure.compare import Report
+    from alteraser.versions.comparison import Comparison
     from alteraser.versions.version import Version
 
 EXAMPLE = example(
     "alteraser compare --data ratings.parquet --requests requests.csv \\",
     "  --model original=model --model unlearned=model2 --model retrained=model3 \\",
     "  --reference retrained --test test.parquet --html report.html",
+    "alteraser compare --data ratings.parquet --test test.parquet \\",
+    "  --model small=model-16 --model large=model-64",
 )
 
 
@@ -40,12 +43,19 @@ def compare(
             metavar="DATA", help="The full data, before anything was forgotten.", show_default=False
         ),
     ],
-    requests: RequestFile,
     model: Annotated[
         list[str],
         typer.Option(metavar="NAME=PATH", help="A model and a name for it; repeat.", show_default=False),
     ],
     options: DataOptions,
+    requests: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What was forgotten: CSV, Parquet or JSON-lines. Without it, accuracy and agreement alone are shown.",
+            show_default=False,
+        ),
+    ] = None,
     reference: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The model the others should agree with.", show_default=False),
@@ -68,7 +78,8 @@ def compare(
 ) -> None:
     """Put models side by side: what they remember of the forgotten, how they agree, how accurate they are.
 
-    The data is read as it was when the models were trained, unless options say otherwise.
+    Without requests they are models of the same data, of which nothing was forgotten. The data is read as it was when
+    the models were trained, unless options say otherwise.
     """
     from alteraser.data.request_files import read_requests
     from alteraser.data.writing import make_ready
@@ -77,7 +88,8 @@ def compare(
     if html is not None:
         make_ready(html, force=force)
     versions = _load(model)
-    asked, usual = read_requests(requests), oldest(versions).read_options
+    asked = None if requests is None else read_requests(requests)
+    usual = oldest(versions).read_options
     full = read_full(
         versions,
         data,
@@ -87,10 +99,13 @@ def compare(
     )
     held_out = None if test is None else _test(test, usual, options)
     compared = compare_versions(versions, full, asked, test=held_out, reference=reference, missing=missing)
+    elsewhere = "on other data"
+    if asked is not None:
+        elsewhere = "neither on this data nor on what remains of it after these requests"
     for name in compared.strangers:
         note(
-            f"The model {name} was trained neither on this data nor on what remains of it after these requests, "
-            f"perhaps because it forgot more; its figures do not wholly compare with the others'."
+            f"The model {name} was trained {elsewhere}, perhaps because it forgot more; "
+            f"its figures do not wholly compare with the others'."
         )
     if compared.n_unknown:
         note(
@@ -98,7 +113,7 @@ def compare(
         )
     report = compared.report
     if html is not None:
-        _write_page(report, html, force=force)
+        _write_page(compared, versions, full, html, force=force)
     show(report.to_dict(), as_json=json, human=lambda to: _human(to, report))
 
 
@@ -123,14 +138,23 @@ def _test(test: str, usual: ReadOptions, options: DataOptions) -> Interactions:
     return options.read(test, options.read_options(test, usual).with_options(unused))
 
 
-def _write_page(report: Report, path: Path, *, force: bool) -> None:
+def _write_page(
+    compared: Comparison, versions: dict[str, Version], full: Interactions, path: Path, *, force: bool
+) -> None:
     from alteraser.data.writing import atomic_file
-    from alteraser.report.comparison import sections
-    from alteraser.report.html import page
+    from alteraser.report.comparison import comparison_page
 
-    lead = f"Models: {', '.join(report.values)}. Users judged: {sum(report.n_users.values())}."
+    html = comparison_page(
+        compared.report,
+        compared.models,
+        full=full,
+        remain=compared.remain,
+        forget=compared.forget,
+        of_models={name: version.provenance() for name, version in versions.items()},
+        date=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )
     with atomic_file(path, force=force) as waiting:
-        waiting.write_text(page("Models side by side", lead, sections(report)), encoding="utf-8")
+        waiting.write_text(html, encoding="utf-8")
 
 
 def _human(to: Console, report: Report) -> None:

@@ -23,11 +23,17 @@ DATASETS = {
     "kuairec-binary": ReadOptions(time="time_rank"),
     "ml-100k": ReadOptions(time="timestamp", any_rating=True),
     "synthetic": ReadOptions(time="time"),
+    "hobbies": ReadOptions(time="time"),
 }
-SYNTHETIC = "synthetic"
+# Generated anew each time: "synthetic" is small enough for a quick try, "hobbies" large enough that retraining takes
+# seconds.
+EMBEDDED = {
+    "synthetic": {"n_users": 1_500, "n_items": 600},
+    "hobbies": {"n_users": 40_000, "n_items": 3_600},
+}
 DATA_FOLDER_VARIABLE = "ALTERASER_DATA"
-# The embedded set is one fixed set, the same on every machine.
-_SYNTHETIC_SEED = 0
+# An embedded set is one fixed set, the same on every machine.
+_EMBEDDED_SEED = 0
 
 
 def usual_read_options(name_or_path: str | Path) -> ReadOptions:
@@ -50,8 +56,8 @@ def load_dataset(
     if not is_dataset(name):
         raise DatasetNotFound(f"There is no data set named {name!r}. The names are {', '.join(DATASETS)}.")
     read_options = read_options or DATASETS[name]
-    if name == SYNTHETIC:
-        return interactions(embedded().data.to_frame(), read_options=read_options, **options)
+    if name in EMBEDDED:
+        return interactions(embedded(name).data.to_frame(), read_options=read_options, **options)
     return read_interactions(dataset_file(name, data_dir), read_options=read_options, **options)
 
 
@@ -74,9 +80,9 @@ def dataset_file(name: str, data_dir: str | Path | None = None) -> Path:
     )
 
 
-def embedded() -> Synthetic:
-    """The embedded data set, which needs no file, with its planted tastes."""
-    return synthetic(np.random.default_rng(_SYNTHETIC_SEED))
+def embedded(name: str) -> Synthetic:
+    """An embedded data set, which needs no file, with its planted tastes."""
+    return synthetic(np.random.default_rng(_EMBEDDED_SEED), **EMBEDDED[name])
 
 
 def open_data(

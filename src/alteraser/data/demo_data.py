@@ -1,4 +1,4 @@
-"""Demo data: the embedded data with accounts that somebody with another taste used."""
+"""Demo data: an embedded set with accounts that somebody with another taste used."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ _ENOUGH = 20  # items of one's own, so that a foreign half shows
 @dataclass(frozen=True, eq=False)
 class ForeignTaste:
     """Data with false interactions in it, a part held out, requests to forget what is false, and each user's foreign
-    topic by row.
+    topic by row. `account` is the id of another user, about as active as the average.
     """
 
     full: Interactions
     test: Interactions
     requests: Requests
     topic_of_user: dict[int, str]
+    account: str
 
 
-def foreign_taste(rng: np.random.Generator, *, n_users: int = 32) -> ForeignTaste:
-    """The embedded data, a fifth of it held out, with interactions of a foreign taste added for some users."""
-    train, test = holdout(embedded().data, fraction=0.2, rng=rng)
+def foreign_taste(rng: np.random.Generator, *, dataset: str = "synthetic", n_users: int = 32) -> ForeignTaste:
+    """An embedded data set, a fifth of it held out, with interactions of a foreign taste added for some users."""
+    train, test = holdout(embedded(dataset).data, fraction=0.2, rng=rng)
     return inject_foreign_taste(train, test, n_users=n_users, rng=rng)
 
 
@@ -43,7 +44,7 @@ def inject_foreign_taste(
     """Gives random users half as many items again, all of a topic they care little for.
 
     None is an item the user has, in `train` or in `test`: what is forgotten is never what was right to recommend.
-    Both parts are of the embedded data, whose items tell their topic, and on the same rows, as a split leaves them.
+    Both parts are of an embedded data set, whose items tell their topic, and on the same rows, as a split leaves them.
     """
     topics = np.array([TOPICS.index(topic_of(name)) for name in train.item_vocabulary.ids])
     own, held_out = train.by(Side.USERS), test.by(Side.USERS)
@@ -89,4 +90,13 @@ def _injected(
     requests = Requests.pairs(
         train.user_vocabulary.ids.gather(users), train.item_vocabulary.ids.gather(items)
     )
-    return ForeignTaste(full, test, requests, topic_of_user)
+    account = train.user_vocabulary.ids[_average_user(train, set(topic_of_user))]
+    return ForeignTaste(full, test, requests, topic_of_user, account)
+
+
+def _average_user(data: Interactions, left_out: set[int]) -> int:
+    """The user whose number of items is nearest to the mean; the first of equals."""
+    counts = data.by(Side.USERS).counts
+    distance = np.abs(counts - counts.mean())
+    distance[list(left_out)] = np.inf
+    return int(np.argmin(distance))

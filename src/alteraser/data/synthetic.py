@@ -1,4 +1,4 @@
-"""The embedded data set: power-law users and items around planted tastes, with names a person can read."""
+"""The embedded data sets: power-law users and items around planted tastes, with names a person can read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ _WORDS = {
 TOPICS = tuple(_WORDS)
 _ELSEWHERE = 0.12  # the share of a user's interactions outside the planted tastes
 _EXHAUSTED = 0.8  # no user takes more than this share of the items in their tastes
-_BLOCK = 1024  # users drawn at once; bounds the memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,15 +176,41 @@ def _draw(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Distinct items for each user, by popularity, inside and outside their tastes."""
     elsewhere = rng.binomial(activity, _ELSEWHERE)
-    users, items = [], []
-    for start in range(0, len(likes), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        liked = likes[block][:, topics]
-        # The largest of log p plus Gumbel noise is a draw by p; the k largest are k draws without repetition.
-        keys = np.log(popularity) + rng.gumbel(size=liked.shape)
-        for among, n_wanted in ((liked, (activity - elsewhere)[block]), (~liked, elsewhere[block])):
-            order = np.argsort(np.where(among, -keys, np.inf), axis=1)
-            rows, places = np.nonzero(np.arange(len(topics)) < n_wanted[:, None])
-            users.append(rows + start)
-            items.append(order[rows, places])
-    return np.concatenate(users), np.concatenate(items)
+    inside = _distinct(rng, likes, activity - elsewhere, topics, popularity)
+    outside = _distinct(rng, ~likes, elsewhere, topics, popularity)
+    users, items = np.divmod(np.concatenate([inside, outside]), len(topics))
+    return users, items
+
+
+def _distinct(
+    rng: np.random.Generator,
+    among: NDArray[np.bool_],
+    n_wanted: NDArray[np.int64],
+    topics: NDArray[np.int64],
+    popularity: NDArray[np.float64],
+) -> NDArray[np.int64]:
+    """For each user so many distinct items of some topics, as user · n_items + item.
+
+    The first different ones among draws with repetition are draws without, so draws go on until there are enough.
+    """
+    by_topic = np.argsort(topics, kind="stable")
+    ends = np.cumsum(popularity[by_topic])
+    masses = np.bincount(topics, popularity)
+    starts, reaches = np.cumsum(masses) - masses, np.cumsum(among * masses, axis=1)
+    found, missing, tries = np.empty(0, np.int64), n_wanted.copy(), 2
+    while missing.any():
+        users = np.repeat(np.arange(len(missing)), tries * missing)
+        tries *= 2  # the last ones of a user are rarely drawn
+        draws = rng.random(len(users)) * reaches[users, -1]
+        chosen = (reaches[users] <= draws[:, None]).sum(axis=1)
+        within = draws - (reaches[users, chosen] - masses[chosen])
+        places = np.searchsorted(ends, starts[chosen] + within, side="right")
+        pairs = users * len(topics) + by_topic[np.minimum(places, len(topics) - 1)]
+        known = pl.Series(np.concatenate([found, pairs]))
+        new = np.flatnonzero(known.is_first_distinct().to_numpy()[len(found) :])
+        owners = users[new]
+        rank = np.arange(len(new)) - np.searchsorted(owners, owners)
+        new = new[rank < missing[owners]]
+        found = np.concatenate([found, pairs[new]])
+        missing -= np.bincount(users[new], minlength=len(missing))
+    return found

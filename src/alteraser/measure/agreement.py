@@ -47,13 +47,13 @@ def _shares(
         )
     a, b = first[:, :k], second[:, :k]
     place = np.arange(k)
-    shown_at = np.zeros((len(a), k), dtype=np.int64)
-    for start in range(0, len(a), 4096):  # a block of users at a time, to bound the memory
-        part = slice(start, start + 4096)
-        same = (a[part, :, None] == b[part, None, :]) & (a[part] >= 0)[:, :, None]
-        user, i, j = np.nonzero(same)
-        # A shared item counts from the depth at which both lists have shown it.
-        np.add.at(shown_at, (start + user, np.maximum(i, j)), 1)
+    both = np.concatenate([a, b], axis=1)
+    order = np.argsort(both, axis=1, kind="stable")
+    both = np.take_along_axis(both, order, axis=1)
+    user, at = np.nonzero((both[:, 1:] == both[:, :-1]) & (both[:, 1:] >= 0))
+    # A shared item stands twice in a row; it counts from the depth at which both lists have shown it.
+    depth = np.maximum(order[user, at], order[user, at + 1] - k)
+    shown_at = np.bincount(user * k + depth, minlength=len(a) * k).reshape(len(a), k)
     share = shown_at.cumsum(1) / (place + 1)
     ends = np.maximum((a >= 0).sum(1), (b >= 0).sum(1))
     weight = np.where(place < np.maximum(ends, 1)[:, None], p ** place.astype(np.float64), 0.0)

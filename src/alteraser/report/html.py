@@ -28,18 +28,32 @@ class Listing:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure that is to be seen first, and what it is of."""
+
+    value: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Section:
-    """A heading with whatever it has to show; plots are SVG elements."""
+    """A heading with whatever it has to show, from top to bottom; a folded one shows it when it is opened.
+
+    Plots are SVG elements. `terms` explains words in a line each.
+    """
 
     heading: str
     text: str = ""
+    figures: Sequence[Figure] = ()
+    terms: Sequence[tuple[str, str]] = ()
     plots: Sequence[str] = ()
     tables: Sequence[Table] = ()
     lists: Sequence[Listing] = ()
+    folded: bool = False
 
 
 def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     """The whole page; all text is escaped, only plots are markup."""
-    environment = Environment(loader=PackageLoader("alteraser.report"), autoescape=True)
+    environment = Environment(loader=PackageLoader("alteraser.report"), autoescape=True, trim_blocks=True)
     template = environment.get_template("report.html")
     return template.render(title=title, lead=lead, sections=sections, version=version("alteraser"))

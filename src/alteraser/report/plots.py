@@ -27,7 +27,7 @@ _OTHER_COLOURS = (
 )
 
 
-def bars(title: str, values: Mapping[str, float], *, unit: str = "") -> str:
+def bars(title: str, values: Mapping[str, float], *, unit: str = "", decimals: int = 4) -> str:
     """A horizontal bar per model with its figure written beside it."""
     with rc_context({"text.parse_math": False}):  # a dollar in a name starts no formula
         figure = Figure(figsize=(4.6, 0.9 + 0.42 * len(values)))
@@ -36,10 +36,10 @@ def bars(title: str, values: Mapping[str, float], *, unit: str = "") -> str:
         drawn = axes.barh(
             range(len(names)), list(values.values()), color=[_colour(name, names) for name in names]
         )
-        axes.bar_label(drawn, labels=[f"{value:.3g}{unit}" for value in values.values()], padding=4)
+        axes.bar_label(drawn, labels=[f"{value:.{decimals}f}{unit}" for value in values.values()], padding=4)
         axes.set_yticks(range(len(names)), names)
         axes.invert_yaxis()
-        axes.margins(x=0.18)
+        axes.margins(x=0.25)
         axes.set_title(title, loc="left", fontsize=11)
         axes.xaxis.set_visible(False)
         axes.spines[["top", "right", "bottom"]].set_visible(False)

@@ -33,7 +33,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
     @property
-    def _figures(self) -> list[bool]:
+    def figures(self) -> list[bool]:
         """Of each column, whether it holds nothing but figures."""
         return [
             all(re.fullmatch(r"[-+\d.,e]*", row[place]) for row in self.rows)
@@ -41,13 +41,13 @@ class Table:
         ]
 
     def markdown(self) -> str:
-        rules = tuple("---:" if figures else "---" for figures in self._figures)
+        rules = tuple("---:" if figures else "---" for figures in self.figures)
         lines = [self.columns, rules, *self.rows]
         return "\n".join("| " + " | ".join(map(_markdown, line)) + " |" for line in lines) + "\n"
 
     def terminal(self) -> RichTable:
         table = RichTable(title=_terminal(self.title), title_justify="left")
-        for column, figures in zip(self.columns, self._figures, strict=True):
+        for column, figures in zip(self.columns, self.figures, strict=True):
             # A cell that is too long goes on below: half an id or digest is none.
             table.add_column(_terminal(column), justify="right" if figures else "left", overflow="fold")
         for row in self.rows:
@@ -64,18 +64,25 @@ def _terminal(cell: str) -> Text:
     return Text("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in cell))
 
 
+def times(ratio: float) -> str:
+    """How many times as much, to two digits: "1,300 ×"."""
+    return f"{float(f'{ratio:.2g}'):,.{0 if ratio >= 9.95 else 1}f} ×"
+
+
 def summary(report: Report, *, seconds: Mapping[str, float] | None = None, k: int | None = None) -> Table:
     """A column per model: what it remembers, how it agrees with the reference, how accurate it is, what it took."""
     k = k or report.ks[0]
     figures: dict[str, dict[str, str]] = {}
     if report.re_predict:
-        figures["Mean score of the forgotten pairs"] = {n: f"{v:.4f}" for n, v in report.re_predict.items()}
+        figures["Re-predict score of the forgotten pairs"] = {
+            n: f"{v:.4f}" for n, v in report.re_predict.items()
+        }
     for group in report.n_users:
         for measure in ("rbo", "recall", "ndcg"):
             figures[f"{NAMES[measure]}@{k}, {GROUPS[group]}"] = _column(report, group, measure, k)
     figures["Loss on the remaining data"] = {name: f"{value:.1f}" for name, value in report.loss.items()}
     if seconds is not None:
-        figures["Seconds"] = {name: f"{value:.3f}" for name, value in seconds.items()}
+        figures["Seconds to forget"] = {name: f"{value:.3f}" for name, value in seconds.items()}
     title = f"RBO: agreement with {report.reference}" if report.reference else "Models side by side"
     return _by_model(title, report, figures)
 

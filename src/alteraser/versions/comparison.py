@@ -12,6 +12,7 @@ from alteraser.data.read_options import ReadOptions
 from alteraser.data.requests import Missing, Requests
 from alteraser.errors import MismatchError
 from alteraser.measure.compare import Report, compare
+from alteraser.models.base import Storable
 from alteraser.versions.version import Version
 
 Versions = Mapping[str, Version]
@@ -23,10 +24,14 @@ class Comparison:
 
     `strangers` names those that were trained neither on the full data nor on what remains of it, perhaps because they
     forgot more: their figures do not wholly compare with the others'. `n_unknown` test interactions name users or items
-    that are not in the data, and were left out.
+    that are not in the data, and were left out. `models` are the versions' on the rows of the data, `forget` is what
+    was requested of it and `remain` the rest.
     """
 
     report: Report
+    models: dict[str, Storable]
+    remain: Interactions
+    forget: Interactions | None
     strangers: tuple[str, ...]
     n_unknown: int
 
@@ -34,7 +39,7 @@ class Comparison:
 def compare_versions(
     versions: Versions,
     full: Interactions,
-    requests: Requests,
+    requests: Requests | None = None,
     *,
     test: Interactions | None = None,
     reference: str | None = None,
@@ -43,22 +48,21 @@ def compare_versions(
     """What versions remember of what is requested, how they agree, and how accurate they are.
 
     `full` is the data from before the requests were forgotten; at least one version was trained on it or on what
-    remains of it.
+    remains of it. Without requests there is nothing to remember, and `full` is what lists leave out.
     """
     for name, version in versions.items():
         _check_ids(name, version, full)
-    match = requests.match(full, missing=missing)
-    remain = full.without(match.mask)
+    remain, forget = full, None
+    if requests is not None:
+        match = requests.match(full, missing=missing)
+        remain = full.without(match.mask)
+        forget = full.only(match.mask) if match.mask.any() else None
     strangers = _strangers(versions, full, remain)
     known, n_unknown = (None, 0) if test is None else _known(test, full)
-    report = compare(
-        {name: version.on(full) for name, version in versions.items()},
-        remain=remain.with_tombstones(full),
-        test=known,
-        forget=full.only(match.mask) if match.mask.any() else None,
-        reference=reference,
-    )
-    return Comparison(report, strangers, n_unknown)
+    models = {name: version.on(full) for name, version in versions.items()}
+    left = remain.with_tombstones(full)
+    report = compare(models, remain=left, test=known, forget=forget, reference=reference)
+    return Comparison(report, models, left, forget, strangers, n_unknown)
 
 
 def oldest(versions: Versions) -> Version:
@@ -69,7 +73,7 @@ def oldest(versions: Versions) -> Version:
 def read_full(
     versions: Versions,
     name_or_path: str | Path,
-    requests: Requests,
+    requests: Requests | None = None,
     *,
     data_dir: str | Path | None = None,
     read_options: ReadOptions | None = None,
@@ -90,8 +94,8 @@ def read_full(
     return known if _some_belong(versions, known, requests) else full
 
 
-def _some_belong(versions: Versions, full: Interactions, requests: Requests) -> bool:
-    remain = full.without(requests.match(full, missing="ignore").mask)
+def _some_belong(versions: Versions, full: Interactions, requests: Requests | None) -> bool:
+    remain = full if requests is None else full.without(requests.match(full, missing="ignore").mask)
     return not {version.data_digest for version in versions.values()}.isdisjoint(
         {full.digest(), remain.digest()}
     )
@@ -104,7 +108,7 @@ def _strangers(versions: Versions, full: Interactions, remain: Interactions) -> 
         raise MismatchError(
             "None of the models was trained on this data, nor on what remains of it after these requests (their "
             "digests differ). Give the full data (--data), read with the same options, and the requests that were "
-            "forgotten from it."
+            "forgotten from it (--requests)."
         )
     return strangers
 

@@ -102,6 +102,17 @@ class Version:
         """The digest of the folder that is written of this version, or that it was read from: its manifest's own."""
         return digest_of(self._checkpoint.files())
 
+    def provenance(self) -> dict[str, str]:
+        """Where the model comes from, as names and texts for people: settings, training, erasures, digests."""
+        settings = {"model": self.kind, **self.model.settings()}
+        training = {"trainer": "not said"} if self.training is None else dict(self.training)
+        told = {name: f"{value}" for name, value in (settings | training).items()}
+        last = self.history[-1] if self.history else None
+        told["batches forgotten"] = "none" if last is None else f"{len(self.history)}"
+        if last is not None and last.method is not None:
+            told["last erasure"] = f"by {last.method}, {last.date}"
+        return told | {"SHA-256 of the data": self.data_digest, "SHA-256 of the model": self.digest}
+
     def read(
         self,
         name_or_path: str | Path,
