@@ -10,7 +10,7 @@ import polars as pl
 
 from alteraser.data.column_names import require_columns, resolved
 from alteraser.data.columns import plain_ids
-from alteraser.data.datasets import SYNTHETIC, dataset_file, embedded, is_dataset, usual_read_options
+from alteraser.data.datasets import EMBEDDED, dataset_file, embedded, is_dataset, usual_read_options
 from alteraser.data.files import readable, typed
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
@@ -84,8 +84,8 @@ def open_source(
 ) -> SourceTable:
     """All that a named data set or a file holds; `open_data` reads the interactions of the same."""
     read_options = (read_options or usual_read_options(name_or_path)).with_options(options)
-    if str(name_or_path) == SYNTHETIC:
-        return _source(embedded().data.to_frame(), read_options)
+    if str(name_or_path) in EMBEDDED:
+        return _source(embedded(str(name_or_path)).data.to_frame(), read_options)
     path = Path(name_or_path)
     if is_dataset(name_or_path):
         path = dataset_file(str(name_or_path), data_dir)
