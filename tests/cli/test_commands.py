@@ -254,7 +254,7 @@ def test_compare_and_its_page(run: Any, workspace: Path, models: Path, tmp_path:
 
 def test_models_are_compared_without_requests(run: Any, ok: Ok, workspace: Path, tmp_path: Path) -> None:
     other, test = tmp_path / "other", tmp_path / "test.csv"
-    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day", "--any-rating")
     test.write_text("member,product\nperson-002@mail.example,Thing 03\n")
     ok("train", workspace / "data.csv", *columns, "--dim", 2, "--max-passes", 5, "--out", other)
     compare = (
@@ -276,7 +276,7 @@ def test_models_are_compared_without_requests(run: Any, ok: Ok, workspace: Path,
 def test_models_of_other_data_are_not_compared_without_requests(
     run: Any, workspace: Path, models: Path
 ) -> None:
-    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day")
+    columns = ("--user-column", "member", "--item-column", "product", "--time-column", "day", "--any-rating")
     compare = ("compare", "--data", workspace / "data.csv", *columns)
     ran = run(*compare, "--model", f"unlearned={models / 'unlearned'}")
     assert ran.code == 2

@@ -13,12 +13,13 @@ import numpy as np
 from alteraser.data.demo_data import ForeignTaste, foreign_taste
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
-from alteraser.data.synthetic import synthetic, topic_of
+from alteraser.data.synthetic import topic_of
 from alteraser.live.erasure import Erasure
 from alteraser.live.model import LiveModel
 from alteraser.measure.agreement import rbo, re_predict
 from alteraser.measure.compare import Report, compare
 from alteraser.measure.ranking import top_k
+from alteraser.models.kernel_use import warm_up_for
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from alteraser.report.html import Line, Listing
@@ -102,10 +103,10 @@ def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, watch: Watch =
 
     `watch` gets the name of what is being done and gives what is told of its progress.
     """
-    _warm_up()
     with watch("Making the data"):
         story = foreign_taste(rng, dataset=dataset)
     untrained = MF.sized_for(story.full, dim=DIM, objective=OBJECTIVE, rng=rng)
+    warm_up_for(untrained)
     with watch("Training the original") as progress:
         began = time.perf_counter()
         original = fit(untrained, story.full, trainer=TRAINER, progress=progress).model
@@ -133,15 +134,6 @@ def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, watch: Watch =
         topic=story.topic_of_user[user],
         lists=lists,
     )
-
-
-def _warm_up() -> None:
-    """Compiles the kernels on a small set; no clock counts that."""
-    small = synthetic(np.random.default_rng(0), n_users=200, n_items=60, mean_interactions=12).data
-    model = fit(MF.sized_for(small, dim=DIM, rng=np.random.default_rng(0)), small, trainer=TRAINER).model
-    live = LiveModel(model, small)
-    live.forget([{"user": user} for user in small.user_vocabulary.ids[:40]])
-    live.clean_up()
 
 
 def _forget_account(original: MF, story: ForeignTaste, rng: np.random.Generator, watch: Watch) -> Account:
