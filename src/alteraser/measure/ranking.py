@@ -43,34 +43,42 @@ def top_k(
     size = max(1, min(512, BLOCK_SCORES // model.n_items))
     for start in range(0, len(users), size):
         block = users[start : start + size]
-        scores = np.asarray(model.scores(block))
+        scores = model.scores(block)
+        values = np.asarray(scores)  # the same memory
         if exclude is not None:
             row = np.repeat(np.arange(len(block)), exclude.counts[block])
-            scores[row, exclude.columns[exclude.entries_of(block)]] = -np.inf
+            values[row, exclude.columns[exclude.entries_of(block)]] = -np.inf
         if unavailable is not None:
-            scores[:, unavailable] = -np.inf
+            values[:, unavailable] = -np.inf
         lists[start : start + len(block), :wanted] = best_columns(scores, wanted)
     return lists
 
 
-def best_columns(scores: NDArray[Any], wanted: int) -> NDArray[np.int64]:
+def best_columns(scores: Tensor | NDArray[Any], wanted: int) -> NDArray[np.int64]:
     """The columns of the greatest scores of each row, -1 in the place of -inf; ties go to the lower column."""
-    others = scores.shape[1] - wanted
-    if others > 0:
-        # The best of the others first, then those that are wanted, in any order.
-        columns = np.argpartition(scores, others - 1, axis=1)[:, others - 1 :]
-        values = np.take_along_axis(scores, columns, 1)
-        tied = values[:, 0] == values[:, 1:].min(
-            1
-        )  # it might as well have been another: such rows are sorted whole
-        best = np.empty((len(scores), wanted), np.int64)
-        best[tied] = _descending(scores[tied])[:, :wanted]
-        kept = np.sort(columns[~tied, 1:], axis=1)
-        order = _descending(np.take_along_axis(scores[~tied], kept, 1))
+    values = np.asarray(scores)
+    if values.shape[1] > wanted:
+        columns = _greatest(scores, wanted + 1)
+        found = np.take_along_axis(values, columns, 1)
+        tied = found[:, -1] == found[:, -2]  # it might as well have been another: such rows are sorted whole
+        best = np.empty((len(values), wanted), np.int64)
+        best[tied] = _descending(values[tied])[:, :wanted]
+        kept = np.sort(columns[~tied, :-1], axis=1)
+        order = _descending(np.take_along_axis(values[~tied], kept, 1))
         best[~tied] = np.take_along_axis(kept, order, 1)
     else:
-        best = _descending(scores)
-    return np.where(np.take_along_axis(scores, best, 1) == -np.inf, -1, best)
+        best = _descending(values)
+    return np.where(np.take_along_axis(values, best, 1) == -np.inf, -1, best)
+
+
+def _greatest(scores: Tensor | NDArray[Any], n: int) -> NDArray[np.int64]:
+    """The columns of the n greatest scores of each row, from the greatest down, equal ones in any order."""
+    if isinstance(scores, np.ndarray):
+        columns = np.argpartition(scores, scores.shape[1] - n, axis=1)[:, scores.shape[1] - n :]
+        order = np.argsort(np.take_along_axis(scores, columns, 1), axis=1)[:, ::-1]
+        return np.take_along_axis(columns, order, 1)
+    found: NDArray[np.int64] = scores.topk(n, dim=1).indices.numpy()  # several times as fast
+    return found
 
 
 def _descending(values: NDArray[Any]) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """w0 and l2 for the data at hand: a quick look at a slice that is held out.
 
 Each setting that is tried trains a smaller model for a few passes. The settings are those around the rule
-(`Objective.for_data`): first l2 from loose to tight, then w0, with an l2 that follows the noise edge. A trial goes on
-from the model of the best one so far, which is not empty: from an empty one none would come back.
+(`Objective.for_data`): first l2 from loose to tight, then w0, with an l2 that follows the noise edge. All trials start
+alike and make as many passes: on some data lists get worse with every pass, and one that went on would lose by that.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from alteraser.tuning.validation import ValidationSlice
 TIGHTER = (1 / 3, 2 / 3, 4 / 3, 8 / 3)
 W0_STEP, W0_STEPS = 3.0, 3
 MAX_TRIALS = len(TIGHTER) + W0_STEPS + 1
-# So that all trials together cost less than a training: the dimensions as a share of the model's, the passes of the
-# first trial and of those that go on from another, and the users whose lists are judged.
-DIM_SHARE, FIRST_PASSES, PASSES = 0.5, 5, 3
-JUDGED_USERS = 5_000
+# So that all trials together cost less than a training: the dimensions as a share of the model's, the passes, and the
+# users whose lists are judged.
+DIM_SHARE, PASSES, JUDGED_USERS = 0.5, 5, 5_000
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def choose_objective(
 
 @dataclass(eq=False)
 class _Look:
-    """What the trials share: the slice, the size of models, the model to go on from, and what was tried."""
+    """What the trials share: the slice, the model they start from, and what was tried."""
 
     part: ValidationSlice
     start: MF
@@ -133,11 +132,9 @@ class _Look:
         objective = Objective(w0=w0, l2=l2, **self.settings).scaled_to(learn)
         model = replace(self.start, objective=objective)
         sweeper, rows = Sweeper(ah_newton), Rows.occupied(learn)
-        for _ in range(PASSES if self.trials else FIRST_PASSES):
+        for _ in range(PASSES):
             model = sweeper.sweep(model, learn, rows)
         trial = Trial(w0, l2, self.part.ndcg(model))
-        if not self.trials or trial.ndcg >= max(self.trials, key=_ndcg).ndcg:
-            self.start = model
         self.trials.append(trial)
         if self.progress is not None:
             self.progress(len(self.trials), MAX_TRIALS, trial.ndcg)
