@@ -25,11 +25,11 @@ from alteraser.tuning.validation import ValidationSlice
 # What the rule's l2 is multiplied by, from loose to tight, and what its w0 is moved by, and how often. Together they
 # span what was best on the data sets of `python -m studies defaults`.
 TIGHTER = (1 / 3, 2 / 3, 4 / 3, 8 / 3)
-W0_STEP, W0_STEPS = 3.0, 3
+W0_STEP, W0_STEPS = 3.0, 2
 MAX_TRIALS = len(TIGHTER) + W0_STEPS + 1
 # So that all trials together cost less than a training: the dimensions as a share of the model's, the passes, and the
 # users whose lists are judged.
-DIM_SHARE, PASSES, JUDGED_USERS = 0.5, 5, 5_000
+DIM_SHARE, PASSES, JUDGED_USERS = 0.5, 4, 3_500
 
 
 @dataclass(frozen=True)
