@@ -31,7 +31,7 @@ def test_the_best_trial_is_chosen_and_beats_popularity(data: Interactions, choic
     assert (choice.objective.w0, choice.objective.l2) == (best.w0, best.l2)
     assert choice.best == best
     assert best.ndcg > 1.5 * choice.most_popular
-    assert 6 <= len(choice.trials) <= MAX_TRIALS
+    assert 5 <= len(choice.trials) <= MAX_TRIALS
     assert choice.objective == Objective(w0=best.w0, l2=best.l2).scaled_to(data)
 
 
@@ -43,10 +43,10 @@ def test_what_is_given_wins_and_c_follows_a_given_w0(data: Interactions) -> None
     given = choose_objective(data, dim=4, rng=np.random.default_rng(0), w0=0.05)
     assert {trial.w0 for trial in given.trials} == {0.05}
     assert given.objective.c_users == pytest.approx(0.05 * data.n_items, rel=0.05)
-    assert len({trial.l2 for trial in given.trials}) > 3
+    assert len({trial.l2 for trial in given.trials}) == 3
     given = choose_objective(data, dim=4, rng=np.random.default_rng(0), l2=0.02)
     assert {trial.l2 for trial in given.trials} == {0.02}
-    assert len({trial.w0 for trial in given.trials}) > 2
+    assert len({trial.w0 for trial in given.trials}) >= 2
     given = choose_objective(data, dim=4, rng=np.random.default_rng(0), w0=0.05, l2=0.02, l2_scaling=0.5)
     assert [(trial.w0, trial.l2) for trial in given.trials] == [(0.05, 0.02)]
     assert given.objective.l2_scaling == 0.5

@@ -1,7 +1,7 @@
 """w0 and l2 for the data at hand: a quick look at a slice that is held out.
 
 Each setting that is tried trains a smaller model for a few passes. The settings are those around the rule
-(`Objective.for_data`): first l2 from loose to tight, then w0, with an l2 that follows the noise edge. All trials start
+(`Objective.for_data`): first l2, looser and tighter, then w0, with an l2 that follows the noise edge. All trials start
 alike and make as many passes: on some data lists get worse with every pass, and one that went on would lose by that.
 """
 
@@ -24,12 +24,14 @@ from alteraser.tuning.validation import ValidationSlice
 
 # What the rule's l2 is multiplied by, from loose to tight, and what its w0 is moved by, and how often. Together they
 # span what was best on the data sets of `python -m studies defaults`.
-TIGHTER = (1 / 3, 2 / 3, 4 / 3, 8 / 3)
+LOOSEST, LOOSE, TIGHT, TIGHTEST = 1 / 3, 2 / 3, 4 / 3, 8 / 3
 W0_STEP, W0_STEPS = 3.0, 2
-MAX_TRIALS = len(TIGHTER) + W0_STEPS + 1
+MAX_TRIALS = 3 + W0_STEPS + 1
+# A tight penalty is done in fewer passes: after a few it looks better than it will be, and must win by so much.
+MARGIN = 1.03
 # So that all trials together cost less than a training: the dimensions as a share of the model's, the passes, and the
 # users whose lists are judged.
-DIM_SHARE, PASSES, JUDGED_USERS = 0.5, 4, 3_500
+DIM_SHARE, PASSES, JUDGED_USERS = 0.5, 6, 4_000
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,23 @@ class _Look:
         if l2 is not None:
             first = self._try(usual_w0, l2)
             return first if w0 is not None else self._best_w0(first, lambda _: l2)
-        edge = self._edge(usual_w0)
-        tight = [self._try(usual_w0, two_digits(self.rule.tightness * factor * edge)) for factor in TIGHTER]
-        best = max(tight, key=_ndcg)
-        share = best.l2 / edge
-        return best if w0 is not None else self._best_w0(best, lambda w0: two_digits(share * self._edge(w0)))
+        best = self._best_l2(usual_w0)
+        if w0 is not None:
+            return best
+        share = best.l2 / self._edge(usual_w0)
+        return self._best_w0(best, lambda w0: two_digits(share * self._edge(w0)))
+
+    def _best_l2(self, w0: float) -> Trial:
+        """The best of three, from loose to tight."""
+        usual = self.rule.tightness * self._edge(w0)
+        loose, tight = (self._try(w0, two_digits(factor * usual)) for factor in (LOOSE, TIGHT))
+        if self._winner(loose, tight) is tight:
+            return self._winner(tight, self._try(w0, two_digits(TIGHTEST * usual)))
+        return max(loose, self._try(w0, two_digits(LOOSEST * usual)), key=_ndcg)
+
+    def _winner(self, looser: Trial, tighter: Trial) -> Trial:
+        """The tighter of two only if it wins by the margin."""
+        return tighter if tighter.ndcg > MARGIN * looser.ndcg else looser
 
     def _best_w0(self, first: Trial, l2_of: Callable[[float], float]) -> Trial:
         """The best of the first trial and what comes of going on downwards or, if that is worse, upwards."""
