@@ -199,12 +199,12 @@ def _result(training: Training[Any], data: Interactions) -> dict[str, Any]:
 
 
 def _chosen(choice: Choice, seconds: float) -> dict[str, Any]:
-    best = choice.best
+    chosen = choice.chosen
     return {
         "objective": choice.objective.to_dict(),
         "validation": None
-        if best is None
-        else {"ndcg@10": best.ndcg, "most_popular": choice.most_popular, "trials": len(choice.trials)},
+        if chosen is None
+        else {"ndcg@10": chosen.ndcg, "most_popular": choice.most_popular, "trials": len(choice.trials)},
         "seconds_choosing": seconds,
     }
 
@@ -215,7 +215,7 @@ def _human(to: Console, result: dict[str, Any]) -> None:
         f"w0 {objective['w0']:g}, l2 {objective['l2']:g}, c {objective['c_users']:g} and {objective['c_items']:g}"
     )
     if validation:
-        tried = "given" if validation["trials"] == 1 else f"the best of {validation['trials']} tried"
+        tried = "given" if validation["trials"] == 1 else f"chosen of {validation['trials']} tried"
         to.print(
             f"({tried}; NDCG@10 of a smaller model on a slice held out {validation['ndcg@10']:.4f}, most popular "
             f"{validation['most_popular']:.4f}; {result['seconds_choosing']:.2f} s)"

@@ -47,16 +47,14 @@ class Trial:
 class Choice:
     """The objective to train with, and the trials it comes from: none where no user has enough to hold any out.
 
+    `chosen` is one of the trials, not always that with the highest NDCG@10: a tight penalty must win by a margin.
     `most_popular` is the NDCG@10 of recommending to everyone what most users have, on the same slice.
     """
 
     objective: Objective
     trials: tuple[Trial, ...] = ()
+    chosen: Trial | None = None
     most_popular: float = math.nan
-
-    @property
-    def best(self) -> Trial | None:
-        return max(self.trials, key=_ndcg, default=None)
 
 
 def choose_objective(
@@ -82,9 +80,9 @@ def choose_objective(
         return Choice(usual)  # no user has enough to hold any out
     start = MF.sized_for(part.learn, dim=max(1, round(DIM_SHARE * dim)), objective=usual, rng=rng)
     look = _Look(part, start.without_empty_rows(part.learn), rule, settings, progress)
-    best = look.best_around(usual.w0, w0=w0, l2=l2)
-    chosen = Objective(w0=best.w0, l2=best.l2, **settings).scaled_to(data)
-    return Choice(chosen, tuple(look.trials), part.ndcg(MostPopular.of(part.learn)))
+    chosen = look.best_around(usual.w0, w0=w0, l2=l2)
+    objective = Objective(w0=chosen.w0, l2=chosen.l2, **settings).scaled_to(data)
+    return Choice(objective, tuple(look.trials), chosen, part.ndcg(MostPopular.of(part.learn)))
 
 
 @dataclass(eq=False)

@@ -37,9 +37,9 @@ def concerns(model: Factored, data: Interactions, choice: Choice) -> list[str]:
             f"The penalty drowns a typical user: the model scores their own interactions at {typical:.3f}, where 1 is "
             f"wanted. {remedy}"
         )
-    if choice.best is not None and choice.best.ndcg < HARDLY_BETTER * choice.most_popular:
+    if choice.chosen is not None and choice.chosen.ndcg < HARDLY_BETTER * choice.most_popular:
         found.append(
-            f"Its lists hardly beat the most popular items: NDCG@10 on a slice held out is {choice.best.ndcg:.4f} "
+            f"Its lists hardly beat the most popular items: NDCG@10 on a slice held out is {choice.chosen.ndcg:.4f} "
             f"against {choice.most_popular:.4f}. Search for better settings with `alteraser tune`. If none are found, "
             f"the data tells tastes hardly apart: give more of it, or leave out users and items with few interactions "
             f"(--min-interactions)."
