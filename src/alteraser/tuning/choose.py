@@ -27,7 +27,7 @@ from alteraser.tuning.validation import ValidationSlice
 LOOSEST, LOOSE, TIGHT, TIGHTEST = 1 / 3, 2 / 3, 4 / 3, 8 / 3
 W0_STEP, W0_STEPS = 3.0, 2
 MAX_TRIALS = 3 + W0_STEPS + 1
-# A tight penalty is done in fewer passes: after a few it looks better than it will be, and must win by so much.
+# A tight penalty is done in fewer passes and looks too good after a few: the tightest must win by this factor.
 MARGIN = 1.03
 # So that all trials together cost less than a training: the dimensions as a share of the model's, the passes, and the
 # users whose lists are judged.
@@ -47,7 +47,7 @@ class Trial:
 class Choice:
     """The objective to train with, and the trials it comes from: none where no user has enough to hold any out.
 
-    `chosen` is one of the trials, not always that with the highest NDCG@10: a tight penalty must win by a margin.
+    `chosen` is one of the trials, not always that with the highest NDCG@10: the tightest penalty must win by a margin.
     `most_popular` is the NDCG@10 of recommending to everyone what most users have, on the same slice.
     """
 
@@ -110,16 +110,13 @@ class _Look:
         return self._best_w0(best, lambda w0: two_digits(share * self._edge(w0)))
 
     def _best_l2(self, w0: float) -> Trial:
-        """The best of three, from loose to tight."""
+        """The best of three, from loose to tight; the tightest only if it wins by the margin."""
         usual = self.rule.tightness * self._edge(w0)
         loose, tight = (self._try(w0, two_digits(factor * usual)) for factor in (LOOSE, TIGHT))
-        if self._winner(loose, tight) is tight:
-            return self._winner(tight, self._try(w0, two_digits(TIGHTEST * usual)))
-        return max(loose, self._try(w0, two_digits(LOOSEST * usual)), key=_ndcg)
-
-    def _winner(self, looser: Trial, tighter: Trial) -> Trial:
-        """The tighter of two only if it wins by the margin."""
-        return tighter if tighter.ndcg > MARGIN * looser.ndcg else looser
+        if tight.ndcg < loose.ndcg:
+            return max(loose, self._try(w0, two_digits(LOOSEST * usual)), key=_ndcg)
+        tightest = self._try(w0, two_digits(TIGHTEST * usual))
+        return tightest if tightest.ndcg > MARGIN * tight.ndcg else tight
 
     def _best_w0(self, first: Trial, l2_of: Callable[[float], float]) -> Trial:
         """The best of the first trial and what comes of going on downwards or, if that is worse, upwards."""
