@@ -26,7 +26,7 @@ from alteraser.measure import ranking
 from alteraser.measure.baselines import MostPopular
 from alteraser.models.base import Recommender
 from alteraser.models.mf import MF
-from alteraser.models.objective import RULE, Objective, Rule
+from alteraser.models.objective import RULE, Objective, Rule, noise_edge_at
 from alteraser.train.als import ALS
 from alteraser.tuning.choose import choose_objective
 from evidence.store import Result, Store
@@ -165,7 +165,7 @@ def describe(data: Interactions) -> Result:
     """What the rule asks of a data set, so that it can be calibrated without the data."""
     edges = {}
     for w0 in GRID_W0:
-        edges[str(w0)] = Objective(w0=w0, l2=1.0).scaled_to(data).noise_edge(data)
+        edges[str(w0)] = noise_edge_at(w0, data)
     n_pairs = data.by(Side.USERS).n_entries
     return {
         "users": data.n_users,

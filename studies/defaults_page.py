@@ -20,7 +20,8 @@ LEAD = f"""`alteraser train` chooses w0 and l2 from the data ([how](tuning.md)).
 is, on data it was not made for: NDCG@10 (64 dimensions, at most 10,000 users) as a share of what the best of {N_POINTS}
 settings reaches, w0 from 0.001 to 0.3 and l2 from 0.001 to 0.1. Of each user's items 80 % are trained on, 10 % choose
 the best setting of the grid, 10 % judge. The rule that the choice starts from has two constants; for each data set they
-come from the grids of the other originals, so that it has seen neither that set nor its parts. Made by
+come from the grids of the other originals, so that it has seen neither that set nor its parts. How far and in which
+steps the choice looks around the rule was decided with these data sets in view. Made by
 `make results-page` from [results/defaults](results/defaults), which `python -m studies defaults` wrote.
 """
 

@@ -124,7 +124,7 @@ def train(
     """Train a model on the interactions and write it to a folder.
 
     w0 and l2 are chosen from the data unless they are given: a few settings are tried with smaller models on a slice of
-    it that is held out, which takes less time than the training. The model is then trained on all of the data.
+    it that is held out, which takes about as long as the training. The model is then trained on all of the data.
     """
     del settings_file  # it has set the defaults of the options
     with heavy_imports():

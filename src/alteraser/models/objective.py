@@ -166,6 +166,11 @@ class Objective:
         return asdict(self)
 
 
+def noise_edge_at(w0: float, data: Interactions, **settings: float) -> float:
+    """The noise edge of an objective with this w0, its constants following from `data`."""
+    return Objective(w0=w0, l2=1.0, **settings).scaled_to(data).noise_edge(data)
+
+
 def two_digits(number: float) -> float:
     """The number rounded to two digits, so that it tells little of the data it comes from."""
     return float(f"{number:.2g}")

@@ -16,8 +16,9 @@ import numpy as np
 from alteraser.data.interactions import Interactions
 from alteraser.errors import DataError
 from alteraser.measure.baselines import MostPopular
+from alteraser.models.kernel_use import warm_up_for
 from alteraser.models.mf import MF
-from alteraser.models.objective import RULE, Objective, Rule, two_digits
+from alteraser.models.objective import RULE, Objective, Rule, noise_edge_at, two_digits
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.sweep import Progress, Rows, Sweeper
 from alteraser.tuning.validation import ValidationSlice
@@ -29,8 +30,8 @@ W0_STEP, W0_STEPS = 3.0, 2
 MAX_TRIALS = 3 + W0_STEPS + 1
 # A tight penalty is done in fewer passes and looks too good after a few: the tightest must win by this factor.
 MARGIN = 1.03
-# So that all trials together cost less than a training: the dimensions as a share of the model's, the passes, and the
-# users whose lists are judged.
+# So that all trials together cost about as much as a training: the dimensions as a share of the model's, the passes,
+# and the users whose lists are judged.
 DIM_SHARE, PASSES, JUDGED_USERS = 0.5, 6, 4_000
 
 
@@ -70,8 +71,8 @@ def choose_objective(
 ) -> Choice:
     """w0 and l2 for `data`, where they are not given, by the NDCG@10 of small models on a slice that is held out.
 
-    It costs less than training a model with `dim` dimensions. If both are given, they are tried alone. `settings` are
-    the other fields of `Objective`.
+    It takes about as long as training a model with `dim` dimensions, less on large data. If both are given, they are
+    tried alone. `settings` are the other fields of `Objective`.
     """
     usual = Objective.for_data(data, w0=w0, l2=l2, rule=rule, **settings)
     try:
@@ -79,6 +80,7 @@ def choose_objective(
     except DataError:
         return Choice(usual)  # no user has enough to hold any out
     start = MF.sized_for(part.learn, dim=max(1, round(DIM_SHARE * dim)), objective=usual, rng=rng)
+    warm_up_for(start)
     look = _Look(part, start.without_empty_rows(part.learn), rule, settings, progress)
     chosen = look.best_around(usual.w0, w0=w0, l2=l2)
     objective = Objective(w0=chosen.w0, l2=chosen.l2, **settings).scaled_to(data)
@@ -133,8 +135,7 @@ class _Look:
         return best
 
     def _edge(self, w0: float) -> float:
-        learn = self.part.learn
-        return Objective(w0=w0, l2=1.0, **self.settings).scaled_to(learn).noise_edge(learn)
+        return noise_edge_at(w0, self.part.learn, **self.settings)
 
     def _try(self, w0: float, l2: float) -> Trial:
         learn = self.part.learn

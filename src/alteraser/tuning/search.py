@@ -83,7 +83,7 @@ def tune(
     `budget_seconds` are over, but one is made at least. With `jobs` above 1 as many processes try at the same time, and
     what is tried depends on which of them is done first; with one, `seed` decides.
 
-    The first trial is of the settings that training without a search would choose.
+    The first trial is of settings from a quick look as `choose_objective` takes it.
 
     `study` names a file that keeps the trials; if it is there, the search goes on from it up to `trials` in all.
     `watch` is told each trial, its number and whether it is the best so far.

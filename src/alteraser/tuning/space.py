@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
-from alteraser.models.objective import Objective, Rule, two_digits
+from alteraser.models.objective import Rule, noise_edge_at, two_digits
 
 Settings = dict[str, Any]  # a value for each name of a `SearchSpace`
 
@@ -147,10 +147,10 @@ class SearchSpace:
         return two_digits(SQUARE_ROOT.w0(data))
 
     def _noise_edge(self, data: Interactions, w0: float) -> float:
-        return Objective(w0=w0, l2=1.0, **self._weights).scaled_to(data).noise_edge(data)
+        return noise_edge_at(w0, data, **self._exponents)
 
     @property
-    def _weights(self) -> dict[str, float]:
+    def _exponents(self) -> dict[str, float]:
         """The other settings of an objective, each where the search begins."""
         names = ("l2_scaling", "user_activity", "item_popularity")
         return {name: self.ranges[name].clipped(_USUAL[name]) for name in names}

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from alteraser.errors import AlteraserError
+from alteraser.models.kernel_use import warm_up_for
 from alteraser.models.objective import Objective
 from alteraser.models.registry import untrained
 from alteraser.train.base import Trainer
@@ -61,6 +62,8 @@ class Judge:
                 rng=rng,
                 dtype=torch.float32,
             )
+            warm_up_for(start)
+            began = time.perf_counter()
             training = self.trainer.train(start, self.part.learn, rng=rng)
             ndcg = self.part.ndcg(training.model, K)
         except AlteraserError as error:

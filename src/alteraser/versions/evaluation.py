@@ -15,6 +15,7 @@ from alteraser.models.base import Storable
 from alteraser.sweep.sweep import Progress
 from alteraser.train.als import ALS
 from alteraser.train.base import Training
+from alteraser.train.fit import fit
 from alteraser.versions.version import Version
 
 
@@ -60,5 +61,5 @@ def evaluate_holdout(
     """
     learn, held_out = holdout(version.aligned(data), fraction=fraction, rng=rng)
     trainer = version.trainer or ALS()
-    training = trainer.train(version.model.fresh(rng), learn, rng=rng, progress=progress)
+    training = fit(version.model.fresh(rng), learn, trainer=trainer, rng=rng, progress=progress)
     return evaluate(training.model, learn, held_out, ks=ks, max_users=max_users, rng=rng), training
