@@ -156,7 +156,7 @@ def _wanted(parts: Parts, what: Sequence[str], rule: Rule) -> Iterable[tuple[Res
 def _default(parts: Parts, rule: Rule) -> Result:
     began = time.perf_counter()
     choice = choose_objective(parts.train, dim=DIM, rng=np.random.default_rng([parts.seed, 4]), rule=rule)
-    looked = {"seconds_choosing": time.perf_counter() - began, "trials": len(choice.trials)}
+    looked = {"seconds_choosing": time.perf_counter() - began, "candidates": len(choice.candidates)}
     of_rule = {"w0_factor": rule.w0_factor, "tightness": rule.tightness}
     return {**parts.trained(choice.objective), **looked, **of_rule}
 

@@ -397,7 +397,7 @@ def test_a_model_remembers_how_it_was_trained(ok: Ok, workspace: Path, tmp_path:
 def test_h_is_solved_where_that_is_asked_for_or_was_done(ok: Ok, workspace: Path, tmp_path: Path) -> None:
     data, requests, model = workspace / "plain.csv", tmp_path / "r.csv", tmp_path / "model"
     requests.write_text("user\nperson-005@mail.example\n")
-    ok("train", data, "--dim", 3, "--max-passes", 4, "--solve-h", "--out", model)
+    ok("train", data, "--dim", 3, "--w0", 0.1, "--l2", 0.02, "--max-passes", 4, "--solve-h", "--out", model)
     assert manifest(model)["training"]["solve_h"] is True
     moved = {}
     for name, options in {

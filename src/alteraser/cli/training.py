@@ -123,8 +123,8 @@ def train(
 ) -> None:
     """Train a model on the interactions and write it to a folder.
 
-    w0 and l2 are chosen from the data unless they are given: a few settings are tried with smaller models on a slice of
-    it that is held out, which takes about as long as the training. The model is then trained on all of the data.
+    w0 and l2 are chosen from the data unless they are given: a few settings are tried for a few passes and judged on a
+    slice that is held out, which takes about as long as the training. The model is then trained on all of the data.
     """
     del settings_file  # it has set the defaults of the options
     with heavy_imports():
@@ -146,7 +146,7 @@ def train(
     dtype = {"single": torch.float32, "double": torch.float64}[precision]
     warm_up("float32", str(dtype).removeprefix("torch."))  # a look at settings is taken in single precision
     began = time.perf_counter()
-    with progress("Choosing w0 and l2", counts="trial", figure="NDCG@10") as watch:
+    with progress("Choosing w0 and l2", counts="candidate", figure="NDCG@10") as watch:
         choice = choose_objective(
             interactions,
             dim=dim,
@@ -168,7 +168,7 @@ def train(
     version = Version.of(training.model, interactions, read_options=read_options, trainer=chosen)
     version.save(out, force=force)
     result = {"out": str(out), "model": model} | _result(training, interactions) | {"seconds": seconds}
-    result |= _chosen(choice, looked) | {"warnings": concerns(training.model, interactions, choice)}
+    result |= _chosen(choice, looked) | {"warnings": concerns(training, interactions, choice)}
     for warning in result["warnings"]:
         note(f"Warning: {warning}")
     result["wall_seconds"] = wall_seconds()
@@ -199,12 +199,12 @@ def _result(training: Training[Any], data: Interactions) -> dict[str, Any]:
 
 
 def _chosen(choice: Choice, seconds: float) -> dict[str, Any]:
-    chosen = choice.chosen
+    best, tried = choice.best, len(choice.candidates)
     return {
         "objective": choice.objective.to_dict(),
         "validation": None
-        if chosen is None
-        else {"ndcg@10": chosen.ndcg, "most_popular": choice.most_popular, "trials": len(choice.trials)},
+        if best is None
+        else {"ndcg@10": best.ndcg, "most_popular": choice.most_popular, "candidates": tried},
         "seconds_choosing": seconds,
     }
 
@@ -215,9 +215,9 @@ def _human(to: Console, result: dict[str, Any]) -> None:
         f"w0 {objective['w0']:g}, l2 {objective['l2']:g}, c {objective['c_users']:g} and {objective['c_items']:g}"
     )
     if validation:
-        tried = "given" if validation["trials"] == 1 else f"chosen of {validation['trials']} tried"
+        tried = "given" if validation["candidates"] == 1 else f"best of {validation['candidates']} tried"
         to.print(
-            f"({tried}; NDCG@10 of a smaller model on a slice held out {validation['ndcg@10']:.4f}, most popular "
+            f"({tried}; NDCG@10 of a few passes on a slice held out {validation['ndcg@10']:.4f}, most popular "
             f"{validation['most_popular']:.4f}; {result['seconds_choosing']:.2f} s)"
         )
     end = "converged" if result["converged"] else "stopped at the limit, not converged (see --max-passes)"

@@ -1,15 +1,15 @@
-"""w0 and l2 for the data at hand: a quick look at a slice that is held out.
+"""w0 and l2 for the data at hand: a line search around the rule, judged on a slice that is held out.
 
-Each setting that is tried trains a smaller model for a few passes. The settings are those around the rule
-(`Objective.for_data`): first l2, looser and tighter, then w0, with an l2 that follows the noise edge. All trials start
-alike and make as many passes: on some data lists get worse with every pass, and one that went on would lose by that.
+A model with the settings of the rule (`Objective.for_data`) is trained for a few passes. From there every candidate
+goes on for as many passes with settings of its own, so that all have learned for as long. The search moves l2, then w0,
+then l2 in a smaller step. While w0 moves, l2 keeps its share of the noise edge: good settings lie along that line.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,25 +19,22 @@ from alteraser.measure.baselines import MostPopular
 from alteraser.models.kernel_use import warm_up_for
 from alteraser.models.mf import MF
 from alteraser.models.objective import RULE, Objective, Rule, noise_edge_at, two_digits
-from alteraser.optim.newton import ah_newton
+from alteraser.optim.newton import cg_newton
 from alteraser.sweep.sweep import Progress, Rows, Sweeper
 from alteraser.tuning.validation import ValidationSlice
 
-# What the rule's l2 is multiplied by, from loose to tight, and what its w0 is moved by, and how often. Together they
-# span what was best on the data sets of `python -m studies defaults`.
-LOOSEST, LOOSE, TIGHT, TIGHTEST = 1 / 3, 2 / 3, 4 / 3, 8 / 3
+# What a step multiplies or divides l2 and w0 by, and how many steps a line takes at most in one direction.
+L2_STEP, L2_STEPS = 2.0, 3
 W0_STEP, W0_STEPS = 3.0, 2
-MAX_TRIALS = 3 + W0_STEPS + 1
-# A tight penalty is done in fewer passes and looks too good after a few: the tightest must win by this factor.
-MARGIN = 1.03
-# So that all trials together cost about as much as a training: the dimensions as a share of the model's, the passes,
-# and the users whose lists are judged.
-DIM_SHARE, PASSES, JUDGED_USERS = 0.5, 6, 4_000
+FINE_L2_STEP = math.sqrt(L2_STEP)
+MAX_CANDIDATES = 1 + (1 + L2_STEPS) + (1 + W0_STEPS) + 2
+# So that all candidates together cost less than a training: passes by CG, few of them, and the users who are judged.
+FIRST_PASSES, PASSES, JUDGED_USERS = 8, 4, 4_000
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Settings that were tried, and the NDCG@10 of a small model with them on the slice that was held out."""
+class Candidate:
+    """Settings that were tried, and the NDCG@10 of a few passes with them on the slice that was held out."""
 
     w0: float
     l2: float
@@ -46,16 +43,19 @@ class Trial:
 
 @dataclass(frozen=True)
 class Choice:
-    """The objective to train with, and the trials it comes from: none where no user has enough to hold any out.
+    """The objective to train with, and the candidates it comes from: none where no user has enough to hold any out.
 
-    `chosen` is one of the trials, not always that with the highest NDCG@10: the tightest penalty must win by a margin.
     `most_popular` is the NDCG@10 of recommending to everyone what most users have, on the same slice.
     """
 
     objective: Objective
-    trials: tuple[Trial, ...] = ()
-    chosen: Trial | None = None
+    candidates: tuple[Candidate, ...] = ()
     most_popular: float = math.nan
+
+    @property
+    def best(self) -> Candidate | None:
+        """The candidate that was taken."""
+        return max(self.candidates, key=lambda candidate: candidate.ndcg, default=None)
 
 
 def choose_objective(
@@ -69,87 +69,87 @@ def choose_objective(
     progress: Progress | None = None,
     **settings: float,
 ) -> Choice:
-    """w0 and l2 for `data`, where they are not given, by the NDCG@10 of small models on a slice that is held out.
+    """w0 and l2 for `data`, where they are not given, by the NDCG@10 on a slice that is held out.
 
     It takes about as long as training a model with `dim` dimensions, less on large data. If both are given, they are
     tried alone. `settings` are the other fields of `Objective`.
     """
-    usual = Objective.for_data(data, w0=w0, l2=l2, rule=rule, **settings)
+    by_rule = Objective.for_data(data, w0=w0, l2=l2, rule=rule, **settings)
     try:
         part = ValidationSlice.of(data, max_users=JUDGED_USERS, rng=rng)
     except DataError:
-        return Choice(usual)  # no user has enough to hold any out
-    start = MF.sized_for(part.learn, dim=max(1, round(DIM_SHARE * dim)), objective=usual, rng=rng)
-    warm_up_for(start)
-    look = _Look(part, start.without_empty_rows(part.learn), rule, settings, progress)
-    chosen = look.best_around(usual.w0, w0=w0, l2=l2)
-    objective = Objective(w0=chosen.w0, l2=chosen.l2, **settings).scaled_to(data)
-    return Choice(objective, tuple(look.trials), chosen, part.ndcg(MostPopular.of(part.learn)))
+        return Choice(by_rule)  # no user has enough to hold any out
+    untrained = MF.sized_for(part.learn, dim=dim, objective=by_rule, rng=rng).without_empty_rows(part.learn)
+    warm_up_for(untrained)
+    search = _LineSearch(part, _passes(untrained, part.learn, FIRST_PASSES), settings, progress)
+    best = search.candidate(by_rule.w0, by_rule.l2)
+    if l2 is None:
+        best = search.best_l2(best, L2_STEP, L2_STEPS)
+    if w0 is None:
+        best = search.best_w0(best, l2_follows=l2 is None)
+    if l2 is None:
+        best = search.best_l2(best, FINE_L2_STEP, 1)
+    objective = Objective(w0=best.w0, l2=best.l2, **settings).scaled_to(data)
+    return Choice(objective, tuple(search.candidates), part.ndcg(MostPopular.of(part.learn)))
 
 
 @dataclass(eq=False)
-class _Look:
-    """What the trials share: the slice, the model they start from, and what was tried."""
+class _LineSearch:
+    """Candidates that all go on from the model `start`, and what they reached."""
 
     part: ValidationSlice
     start: MF
-    rule: Rule
     settings: dict[str, float]
     progress: Progress | None
+    candidates: list[Candidate] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.trials: list[Trial] = []
+    def best_l2(self, first: Candidate, step: float, n_steps: int) -> Candidate:
+        def moved(at: Candidate, factor: float) -> Candidate:
+            return self.candidate(at.w0, two_digits(factor * at.l2))
 
-    def best_around(self, usual_w0: float, *, w0: float | None, l2: float | None) -> Trial:
-        """The best of the trials around the rule; what is given stays."""
-        if l2 is not None:
-            first = self._try(usual_w0, l2)
-            return first if w0 is not None else self._best_w0(first, lambda _: l2)
-        best = self._best_l2(usual_w0)
-        if w0 is not None:
-            return best
-        share = best.l2 / self._edge(usual_w0)
-        return self._best_w0(best, lambda w0: two_digits(share * self._edge(w0)))
+        return _best_along(moved, first, step, n_steps)
 
-    def _best_l2(self, w0: float) -> Trial:
-        """The best of three, from loose to tight; the tightest only if it wins by the margin."""
-        usual = self.rule.tightness * self._edge(w0)
-        loose, tight = (self._try(w0, two_digits(factor * usual)) for factor in (LOOSE, TIGHT))
-        if tight.ndcg < loose.ndcg:
-            return max(loose, self._try(w0, two_digits(LOOSEST * usual)), key=_ndcg)
-        tightest = self._try(w0, two_digits(TIGHTEST * usual))
-        return tightest if tightest.ndcg > MARGIN * tight.ndcg else tight
+    def best_w0(self, first: Candidate, *, l2_follows: bool) -> Candidate:
+        """The best w0; if `l2_follows`, l2 keeps its share of the noise edge."""
 
-    def _best_w0(self, first: Trial, l2_of: Callable[[float], float]) -> Trial:
-        """The best of the first trial and what comes of going on downwards or, if that is worse, upwards."""
-        best = first
-        for factor in (1 / W0_STEP, W0_STEP):
-            for _ in range(W0_STEPS):
-                w0 = two_digits(best.w0 * factor)
-                tried = self._try(w0, l2_of(w0))
-                if tried.ndcg <= best.ndcg:
-                    break
-                best = tried
-            if best is not first:
-                break
-        return best
+        def moved(at: Candidate, factor: float) -> Candidate:
+            w0 = two_digits(factor * at.w0)
+            same_share = at.l2 * self._noise_edge(w0) / self._noise_edge(at.w0)
+            return self.candidate(w0, two_digits(same_share) if l2_follows else at.l2)
 
-    def _edge(self, w0: float) -> float:
+        return _best_along(moved, first, W0_STEP, W0_STEPS)
+
+    def candidate(self, w0: float, l2: float) -> Candidate:
+        objective = Objective(w0=w0, l2=l2, **self.settings).scaled_to(self.part.learn)
+        model = _passes(replace(self.start, objective=objective), self.part.learn, PASSES)
+        reached = Candidate(w0, l2, self.part.ndcg(model))
+        self.candidates.append(reached)
+        if self.progress is not None:
+            self.progress(len(self.candidates), MAX_CANDIDATES, reached.ndcg)
+        return reached
+
+    def _noise_edge(self, w0: float) -> float:
         return noise_edge_at(w0, self.part.learn, **self.settings)
 
-    def _try(self, w0: float, l2: float) -> Trial:
-        learn = self.part.learn
-        objective = Objective(w0=w0, l2=l2, **self.settings).scaled_to(learn)
-        model = replace(self.start, objective=objective)
-        sweeper, rows = Sweeper(ah_newton), Rows.occupied(learn)
-        for _ in range(PASSES):
-            model = sweeper.sweep(model, learn, rows)
-        trial = Trial(w0, l2, self.part.ndcg(model))
-        self.trials.append(trial)
-        if self.progress is not None:
-            self.progress(len(self.trials), MAX_TRIALS, trial.ndcg)
-        return trial
+
+def _best_along(
+    moved: Callable[[Candidate, float], Candidate], first: Candidate, step: float, n_steps: int
+) -> Candidate:
+    """The best on a line: upwards as long as it gets better or, if it does not at once, downwards."""
+    best = first
+    for factor in (step, 1 / step):
+        for _ in range(n_steps):
+            tried = moved(best, factor)
+            if tried.ndcg <= best.ndcg:
+                break
+            best = tried
+        if best is not first:
+            break
+    return best
 
 
-def _ndcg(trial: Trial) -> float:
-    return trial.ndcg
+def _passes(model: MF, data: Interactions, n_passes: int) -> MF:
+    sweeper, rows = Sweeper(cg_newton), Rows.occupied(data)
+    for _ in range(n_passes):
+        model = sweeper.sweep(model, data, rows)
+    return model

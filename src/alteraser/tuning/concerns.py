@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.models.base import Factored
 from alteraser.models.objective import RULE, two_digits
+from alteraser.train.base import Training
 from alteraser.tuning.choose import Choice
 
 # With good settings models explain a tenth of the interactions and more and score a typical user's own at 0.12 and more
@@ -16,16 +19,11 @@ DROWNED = 0.05
 HARDLY_BETTER = 1.05
 
 
-def concerns(model: Factored, data: Interactions, choice: Choice) -> list[str]:
+def concerns(training: Training[Any], data: Interactions, choice: Choice) -> list[str]:
     """What a user should know of the model, and what to do; nothing if all is well."""
     found = []
-    objective, by_user = choice.objective, data.by(Side.USERS)
-    edge = objective.noise_edge(data)
-    remedy = (
-        f"The penalty is too strong for this data: l2 is {objective.l2:g}; with this w0 little but popularity is "
-        f"learned above {two_digits(edge):g}. Leave out --l2 and --w0 to have them chosen, or try --l2 "
-        f"{two_digits(RULE.tightness * edge):g}."
-    )
+    model, by_user = training.model, data.by(Side.USERS)
+    remedy = _remedy(training, data, choice)
     explained = 1 - model.loss(data) / float(by_user.weights.sum(dtype=np.float64))
     typical = _typical_score(model, data)
     if explained < NEARLY_EMPTY:
@@ -37,14 +35,27 @@ def concerns(model: Factored, data: Interactions, choice: Choice) -> list[str]:
             f"The penalty drowns a typical user: the model scores their own interactions at {typical:.3f}, where 1 is "
             f"wanted. {remedy}"
         )
-    if choice.chosen is not None and choice.chosen.ndcg < HARDLY_BETTER * choice.most_popular:
+    best = choice.best
+    if best is not None and best.ndcg < HARDLY_BETTER * choice.most_popular:
         found.append(
-            f"Its lists hardly beat the most popular items: NDCG@10 on a slice held out is {choice.chosen.ndcg:.4f} "
-            f"against {choice.most_popular:.4f}. Search for better settings with `alteraser tune`. If none are found, "
-            f"the data tells tastes hardly apart: give more of it, or leave out users and items with few interactions "
-            f"(--min-interactions)."
+            f"Its settings hardly beat the most popular items: after a few passes NDCG@10 on a slice held out is "
+            f"{best.ndcg:.4f} against {choice.most_popular:.4f}. Search for better settings with `alteraser tune`. If "
+            f"none are found, the data tells tastes hardly apart: give more of it, or leave out users and items with "
+            f"few interactions (--min-interactions)."
         )
     return found
+
+
+def _remedy(training: Training[Any], data: Interactions, choice: Choice) -> str:
+    """What is to blame for a model that learned too little, and what to do."""
+    if not training.converged:
+        return f"The training was stopped after {len(training.losses)} passes, before it was done: raise --max-passes."
+    edge, l2 = choice.objective.noise_edge(data), choice.objective.l2
+    return (
+        f"The penalty is too strong for this data: l2 is {l2:g}; with this w0 little but popularity is learned above "
+        f"{two_digits(edge):g}. Leave out --l2 and --w0 to have them chosen, or try --l2 "
+        f"{two_digits(RULE.tightness * edge):g}."
+    )
 
 
 def _typical_score(model: Factored, data: Interactions) -> float:

@@ -89,6 +89,7 @@ def tune(
     `watch` is told each trial, its number and whether it is the best so far.
     """
     _check(trials, jobs, budget_seconds, seed)
+    end = time.monotonic() + budget_seconds
     space, trainer = (space or SearchSpace()).around(data), trainer or ALS()
     training = recorded(trainer)
     if training is None:
@@ -118,7 +119,7 @@ def tune(
 
     if trials > len(known):
         proposals = Proposals(space, _first_points(space, part.learn, seed), known, seed=seed)
-        limit = _Limit(trials - len(known), time.monotonic() + budget_seconds, at_least=0 if known else 1)
+        limit = _Limit(trials - len(known), end, at_least=0 if known else 1)
         with workers(Judge(part, model, trainer, seed), jobs) as submit, quiet():
             _run(proposals, submit, limit, jobs=jobs, record=record)
     if all(trial.ndcg is None for trial in found):
