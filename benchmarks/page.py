@@ -318,7 +318,8 @@ def _footprint(result: dict[str, Any]) -> list[str]:
 
 def _startup(result: dict[str, Any]) -> list[str]:
     names = {
-        "recommend": "`alteraser recommend MODEL --user ID --include-seen`",
+        "recommend": "`alteraser recommend MODEL ml-1m --user ID`",
+        "recommend, seen items included": "`alteraser recommend MODEL --user ID --include-seen`",
         "forget": "`alteraser forget MODEL ml-1m --user ID`",
         "help": "`alteraser --help`",
     }

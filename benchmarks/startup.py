@@ -13,7 +13,8 @@ from typing import Any
 from benchmarks.timing import in_turn, median_ratio
 
 ROUNDS = 11
-LIMITS = {"recommend": 1.5, "recommend, seen items included": 1.5, "forget": 3.0, "help": 1.0}  # seconds, on two cores that do nothing else
+# Seconds, on two cores that do nothing else.
+LIMITS = {"recommend": 1.5, "recommend, seen items included": 1.5, "forget": 3.0, "help": 1.0}
 BASE = "python"
 USER = "42"
 
