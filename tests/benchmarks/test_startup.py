@@ -11,13 +11,16 @@ SECONDS = {
     "python": [0.2, 0.4, 0.3],
     "help": [0.2, 0.4, 0.3],
     "recommend": [0.4, 0.8, 1.5],
+    "recommend, seen items included": [0.2, 0.4, 0.6],
     "forget": [3.0, 2.0, 3.0],
 }
 
 
 def test_a_ratio_is_that_of_one_round() -> None:
     found = summary(SECONDS)
-    assert found["ratios"] == pytest.approx({"help": 1.0, "recommend": 2.0, "forget": 10.0})
+    assert found["ratios"] == pytest.approx(
+        {"help": 1.0, "recommend": 2.0, "recommend, seen items included": 1.0, "forget": 10.0}
+    )
     assert found["median_seconds"]["recommend"] == 0.8
 
 
