@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,18 +16,14 @@ from alteraser.models.objective import Objective
 from alteraser.tuning.search import tune
 from alteraser.tuning.space import Range, SearchSpace
 from evidence.store import Result
-
-if TYPE_CHECKING:
-    from studies.defaults import Parts
+from studies.default_parts import Parts
 
 TRIALS = 20
 
 
 def tuned(parts: Parts) -> Result:
     """The best settings of a search with 20 trials on the training part, trained on all of it, and judged."""
-    from studies.defaults import DIM
-
-    fixed = SearchSpace(dim=Range(DIM, DIM))
+    fixed = SearchSpace(dim=Range(parts.dim, parts.dim))
     began = time.perf_counter()
     found = tune(parts.train, model="mf", space=fixed, trials=TRIALS, seed=parts.seed)
     searching = time.perf_counter() - began
@@ -36,16 +32,14 @@ def tuned(parts: Parts) -> Result:
 
 
 def implicit(parts: Parts, **settings: float) -> Result:
-    """implicit's ALS with 64 factors, else its own defaults unless settings are given, judged as our models are."""
+    """implicit's ALS with as many factors as our models, its own defaults unless settings are given, and judged."""
     from implicit.cpu.als import AlternatingLeastSquares
-
-    from studies.defaults import DIM
 
     by_user = parts.train.by(Side.USERS)
     shape = (parts.train.n_users, parts.train.n_items)
     matrix = sp.csr_matrix((by_user.weights, by_user.columns, by_user.starts), shape=shape)
     als: Any = AlternatingLeastSquares(
-        factors=DIM, random_state=parts.seed, num_threads=n_threads(), **settings
+        factors=parts.dim, random_state=parts.seed, num_threads=n_threads(), **settings
     )
     began = time.perf_counter()
     als.fit(matrix, show_progress=False)

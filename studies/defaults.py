@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,71 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions, Side
-from alteraser.data.split import holdout
 from alteraser.errors import SettingError
-from alteraser.measure import ranking
 from alteraser.measure.baselines import MostPopular
-from alteraser.models.base import Recommender
-from alteraser.models.mf import MF
 from alteraser.models.objective import RULE, Objective, Rule, noise_edge_at
-from alteraser.train.als import ALS
 from alteraser.tuning.choose import choose_objective
 from evidence.store import Result, Store
+from studies import default_rivals as rivals
 from studies.default_cases import ORIGINALS, DefaultCase
+from studies.default_parts import DIM, Parts
+from studies.training_curves import training_curves
 
-DIM, K, MAX_USERS = 64, 10, 10_000
 GRID_W0, GRID_L2 = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3), (0.001, 0.003, 0.01, 0.03, 0.1)
 # The grid of implicit's settings, as many points: of alpha, which is 1/w0, and of its plain penalty.
 GRID_ALPHA, GRID_REGULARIZATION = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0), (0.01, 0.1, 1.0, 10.0, 100.0)
 W0_FACTORS, TIGHTNESSES = (0.5, 0.7, 1.0, 1.4, 2.0), (0.15, 0.2, 0.3, 0.4, 0.5)
-WHAT = ("grid", "default", "rule", "popular", "implicit", "implicit-grid", "tune")
+WHAT = ("grid", "default", "rule", "popular", "implicit", "implicit-grid", "tune", "curve")
 Announce = Callable[[str], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What to train on, and of at most 10,000 users each what was held out to choose by and to judge by."""
-
-    train: Interactions
-    validation: Interactions
-    test: Interactions
-    seed: int
-
-    @classmethod
-    def of(cls, data: Interactions, seed: int) -> Parts:
-        rng = np.random.default_rng([seed, 1])
-        train, held_out = holdout(data, fraction=0.2, rng=rng)
-        coin = rng.random(len(held_out)) < 0.5
-        return cls(train, held_out.only(coin), held_out.only(~coin), seed)
-
-    @cached_property
-    def _judged(self) -> tuple[tuple[Interactions, NDArray[np.int64]], ...]:
-        rng = np.random.default_rng([self.seed, 2])
-        return tuple(
-            (part, np.sort(rng.permutation(part.by(Side.USERS).occupied)[:MAX_USERS]))
-            for part in (self.validation, self.test)
-        )
-
-    def ndcg(self, model: Recommender) -> dict[str, float]:
-        """NDCG@10 on the validation part and on the test part."""
-        figures = []
-        for part, users in self._judged:
-            relevant = part.by(Side.USERS)
-            lists = ranking.top_k(model, users, K, exclude=self.train.by(Side.USERS))
-            found = ranking.hits(lists, users, relevant)
-            figures.append(float(ranking.ndcg(found, relevant.counts[users], K).mean()))
-        return dict(zip(("validation", "test"), figures, strict=True))
-
-    def trained(self, objective: Objective) -> Result:
-        """A model with these settings, trained as `train` does it by default, and judged."""
-        began = time.perf_counter()
-        start = MF.sized_for(
-            self.train, dim=DIM, objective=objective, rng=np.random.default_rng([self.seed, 3])
-        )
-        training = ALS().train(start, self.train, rng=None)
-        seconds = time.perf_counter() - began
-        settings = {"w0": objective.w0, "l2": objective.l2, "passes": len(training.losses)}
-        return {**settings, "seconds": seconds, **self.ndcg(training.model)}
 
 
 def named_measurements(text: str) -> tuple[str, ...]:
@@ -102,6 +52,7 @@ def measure(
     seeds: Sequence[int],
     what: Sequence[str],
     folder: Path,
+    dim: int = DIM,
     announce: Announce = lambda _: None,
 ) -> list[Result]:
     """The records of a case; those that the store holds are not made again."""
@@ -111,8 +62,8 @@ def measure(
     data = case.load(folder)
     described = {"case": case.name, "origin": case.origin, "data": describe(data)}
     for seed in seeds:
-        parts = Parts.of(data, seed)
-        for key, make in _wanted(parts, what, rule):
+        parts = Parts.of(data, seed, dim=dim)
+        for key, make in _wanted(parts, what, rule, records):
             if any(all(each.get(name) == value for name, value in key.items()) for each in records):
                 continue
             announce(f"{case.name}, seed {seed}: {', '.join(f'{value}' for value in key.values())}")
@@ -121,10 +72,10 @@ def measure(
     return records
 
 
-def _wanted(parts: Parts, what: Sequence[str], rule: Rule) -> Iterable[tuple[Result, Callable[[], Result]]]:
-    """What is to be measured with one split: the key of each record, and what makes it."""
-    from studies import default_rivals as rivals
-
+def _wanted(
+    parts: Parts, what: Sequence[str], rule: Rule, records: Sequence[Result]
+) -> Iterable[tuple[Result, Callable[[], Result]]]:
+    """What is to be measured with one split: the key of each record, and what makes it from those that are there."""
     seed = {"seed": parts.seed}
     if "grid" in what:
         for w0, l2 in product(GRID_W0, GRID_L2):
@@ -151,11 +102,26 @@ def _wanted(parts: Parts, what: Sequence[str], rule: Rule) -> Iterable[tuple[Res
                 {"what": "implicit-grid", **seed, **settings},
                 lambda settings=settings: rivals.implicit(parts, **settings),  # type: ignore[misc]
             )
+    if "curve" in what:
+        yield {"what": "curve", **seed}, lambda: training_curves(parts, *_best_of_both_grids(parts, records))
+
+
+def _best_of_both_grids(parts: Parts, records: Sequence[Result]) -> tuple[Result, Result]:
+    """The records of our settings and of implicit's that are best on the validation part of this split."""
+    found = []
+    for grid in ("grid", "implicit-grid"):
+        points = [each for each in records if (each["what"], each["seed"]) == (grid, parts.seed)]
+        if len(points) < len(GRID_W0) * len(GRID_L2):
+            raise SettingError(f"A curve needs the best of {grid}, which is not whole: measure that first.")
+        found.append(max(points, key=lambda point: float(point["validation"])))
+    return found[0], found[1]
 
 
 def _default(parts: Parts, rule: Rule) -> Result:
     began = time.perf_counter()
-    choice = choose_objective(parts.train, dim=DIM, rng=np.random.default_rng([parts.seed, 4]), rule=rule)
+    choice = choose_objective(
+        parts.train, dim=parts.dim, rng=np.random.default_rng([parts.seed, 4]), rule=rule
+    )
     looked = {"seconds_choosing": time.perf_counter() - began, "candidates": len(choice.candidates)}
     of_rule = {"w0_factor": rule.w0_factor, "tightness": rule.tightness}
     return {**parts.trained(choice.objective), **looked, **of_rule}

@@ -16,7 +16,8 @@ from alteraser.models.objective import RULE, Rule
 from evidence.store import Result, Store
 from studies import defaults
 from studies.default_cases import ORIGINALS, DefaultCase, default_cases, named_case
-from studies.defaults import GRID_L2, GRID_W0, Parts, measure, named_measurements, rule_without
+from studies.default_parts import Parts
+from studies.defaults import GRID_L2, GRID_W0, measure, named_measurements, rule_without
 from studies.defaults_page import Standing, add_page
 
 MEASURED = Path(__file__).parents[2] / "docs" / "results" / "defaults"
@@ -64,18 +65,43 @@ def test_a_rule_is_calibrated_on_the_other_originals_alone(tmp_path: Path) -> No
 def test_records_are_kept_and_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defaults, "GRID_W0", (0.1,))
     monkeypatch.setattr(defaults, "GRID_L2", (0.01, 0.03))
-    monkeypatch.setattr(defaults, "DIM", 4)
     data = synthetic(np.random.default_rng(0), n_users=200, n_items=100, mean_interactions=12).data
     case = DefaultCase("small", "small", lambda _: data)
     said: list[str] = []
     store, what = Store(tmp_path), ("grid", "default", "rule", "popular", "implicit")
-    records = measure(case, store, seeds=[0], what=what, folder=tmp_path, announce=said.append)
+    records = measure(case, store, seeds=[0], what=what, folder=tmp_path, dim=4, announce=said.append)
     assert [each["what"] for each in records] == ["grid", "grid", "default", "rule", "popular", "implicit"]
     assert all(0 < each["validation"] < 1 and 0 < each["test"] < 1 for each in records)
     assert len(said) == 6
-    assert measure(case, store, seeds=[0], what=what, folder=tmp_path, announce=said.append) == records
+    assert measure(case, store, seeds=[0], what=what, folder=tmp_path, dim=4, announce=said.append) == records
     assert len(said) == 6
     json.loads((tmp_path / "small.json").read_text())
+
+
+def test_curves_of_training_are_of_the_best_settings_of_both_grids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(defaults, "GRID_W0", (0.1, 3.0))
+    monkeypatch.setattr(defaults, "GRID_L2", (0.02,))
+    monkeypatch.setattr(defaults, "GRID_ALPHA", (1.0, 10.0))
+    monkeypatch.setattr(defaults, "GRID_REGULARIZATION", (0.1,))
+    data = synthetic(np.random.default_rng(0), n_users=200, n_items=100, mean_interactions=12).data
+    case, store = DefaultCase("small", "small", lambda _: data), Store(tmp_path)
+    with pytest.raises(SettingError, match="best of grid, which is not whole"):
+        measure(case, store, seeds=[0], what=["curve"], folder=tmp_path, dim=4)
+    records = measure(case, store, seeds=[0], what=["grid", "implicit-grid", "curve"], folder=tmp_path, dim=4)
+    curve = records[-1]
+    for name, grid_name in (("ours", "grid"), ("implicit", "implicit-grid")):
+        points = [each for each in records if each["what"] == grid_name]
+        best = max(points, key=lambda each: each["validation"])
+        passes = [point["passes"] for point in curve[name]]
+        assert passes[:3] == [1, 2, 4]
+        assert passes == sorted(passes)
+        if name == "ours":
+            assert curve[name][-1]["test"] == best["test"]
+        assert all(point["seconds"] > 0 for point in curve[name])
+    assert curve["seconds_choosing"] > 0
+    assert curve["seconds_training"] > 0
 
 
 def test_the_parts_hold_every_pair_once() -> None:
@@ -99,8 +125,8 @@ def test_the_page_tells_the_share_of_the_best_on_validation(tmp_path: Path) -> N
     ]
     standing = Standing.of(result)
     assert standing is not None
-    assert standing.n_splits == 1
-    assert standing.share("default") == pytest.approx(0.96)
+    assert list(standing.by_split) == [0]
+    assert standing.ratio("default") == pytest.approx(0.96)
     store = Store(tmp_path / "results")
     store.create()
     store.write("ml-100k", result)

@@ -116,6 +116,33 @@ def panels(
     return _svg(figure, title)
 
 
+def small_multiples(title: str, plots: Mapping[str, Lines], *, x: str, y: str) -> str:
+    """A small plot for each entry, three in a row, each with scales of its own, x a logarithmic one; one legend."""
+    names = list(dict.fromkeys(name for lines in plots.values() for name in lines))
+    n_rows = -(-len(plots) // 3)
+    figure = Figure(figsize=(8.3, 0.9 + 2.1 * n_rows), layout="constrained")
+    grid = figure.subplots(n_rows, 3, squeeze=False).flatten()
+    drawn: dict[str, Any] = {}
+    for axes, (plot, lines) in zip(grid, plots.items(), strict=False):
+        for name, (across, up) in lines.items():
+            (drawn[name],) = axes.plot(across, up, marker="o", markersize=3, color=_colour(name, names))
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_ylim(bottom=0)
+        axes.set_title(plot, fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in grid[len(plots) :]:
+        axes.set_visible(False)
+    figure.supxlabel(x, fontsize=9)
+    figure.supylabel(y, fontsize=9)
+    figure.suptitle(title, x=0.02, ha="left", fontsize=11)
+    figure.legend(
+        list(drawn.values()), list(drawn), frameon=False, loc="outside lower center", ncols=4, fontsize=8
+    )
+    return _svg(figure, title)
+
+
 def scatter(title: str, points: Mapping[str, tuple[float, float]], *, x: str, y: str) -> str:
     """A point with its name for each entry, x on a logarithmic scale."""
     figure = Figure(figsize=(7.0, 3.6))

@@ -44,7 +44,5 @@ class ValidationSlice:
 
     def ndcg(self, model: Recommender, k: int = 10) -> float:
         """The mean NDCG@k of the lists of those users, without what they have in `learn`."""
-        users, relevant = self.users, self.held_out.by(Side.USERS)
-        lists = ranking.top_k(model, users, k, exclude=self.learn.by(Side.USERS))
-        found = ranking.hits(lists, users, relevant)
-        return float(ranking.ndcg(found, relevant.counts[users], k).mean())
+        relevant, seen = self.held_out.by(Side.USERS), self.learn.by(Side.USERS)
+        return ranking.mean_ndcg(model, self.users, relevant, k, exclude=seen)

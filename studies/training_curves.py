@@ -1,0 +1,60 @@
+"""How good lists are after so many seconds of training, ours and implicit's, each with the best of its grid."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from itertools import takewhile
+
+import numpy as np
+
+from alteraser.models.kernel_use import warm_up_for
+from alteraser.models.objective import Objective
+from alteraser.train.als import ALS
+from alteraser.tuning.choose import choose_objective
+from evidence.store import Result
+from studies.default_parts import Parts
+from studies.default_rivals import implicit
+
+PASSES = (1, 2, 4, 8, 16, 32, 64, 128)
+ROUNDS = 3
+
+
+def training_curves(parts: Parts, ours: Result, theirs: Result) -> Result:
+    """NDCG@10 and the median seconds of trainings with 1, 2, 4 … passes, the last as long as ours takes to converge.
+
+    Each length is trained by both in turn, several times. `ours` and `theirs` hold the settings. What choosing settings
+    costs beside training with them is measured, too.
+    """
+    objective = Objective(w0=ours["w0"], l2=ours["l2"])
+    settings = {name: theirs[name] for name in ("alpha", "regularization")}
+    warm_up_for(parts.untrained(objective))
+    n_passes = parts.trained(objective)["passes"]
+    lengths = [*takewhile(lambda each: each < n_passes, PASSES), n_passes]
+    curves: dict[str, list[Result]] = {"ours": [], "implicit": []}
+    for length in lengths:
+        rounds = [
+            {
+                "ours": parts.trained(objective, ALS(max_passes=length)),
+                "implicit": implicit(parts, iterations=length, **settings),
+            }
+            for _ in range(ROUNDS)
+        ]
+        for name, points in curves.items():
+            seconds = statistics.median(each[name]["seconds"] for each in rounds)
+            points.append({**rounds[0][name], "seconds": seconds})
+    return {**curves, **_cost_of_choosing(parts)}
+
+
+def _cost_of_choosing(parts: Parts) -> Result:
+    """The median seconds of choosing settings, and of training with them."""
+    choosing, training = [], []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        choice = choose_objective(parts.train, dim=parts.dim, rng=np.random.default_rng([parts.seed, 4]))
+        choosing.append(time.perf_counter() - began)
+        training.append(parts.trained(choice.objective)["seconds"])
+    return {
+        "seconds_choosing": statistics.median(choosing),
+        "seconds_training": statistics.median(training),
+    }
