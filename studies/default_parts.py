@@ -51,7 +51,7 @@ class Parts:
         """NDCG@10 on the validation part and on the test part."""
         seen = self.train.by(Side.USERS)
         figures = (
-            ranking.mean_ndcg(model, users, part.by(Side.USERS), K, exclude=seen)
+            float(ranking.ndcg_of_users(model, users, part.by(Side.USERS), K, exclude=seen).mean())
             for part, users in self._judged
         )
         return dict(zip(("validation", "test"), figures, strict=True))

@@ -109,10 +109,12 @@ def ndcg(found: Hits, n_relevant: NDArray[np.int64], k: int) -> NDArray[np.float
     return gain
 
 
-def mean_ndcg(model: Scoring, users: NDArray[np.int64], relevant: CSR, k: int, *, exclude: CSR) -> float:
-    """The mean over users of the NDCG@k of their lists, without what is excluded."""
+def ndcg_of_users(
+    model: Scoring, users: NDArray[np.int64], relevant: CSR, k: int, *, exclude: CSR
+) -> NDArray[np.float64]:
+    """The NDCG@k of each user's list, without what is excluded."""
     found = hits(top_k(model, users, k, exclude=exclude), users, relevant)
-    return float(ndcg(found, relevant.counts[users], k).mean())
+    return ndcg(found, relevant.counts[users], k)
 
 
 def hit_rate(found: Hits, k: int) -> NDArray[np.float64]:

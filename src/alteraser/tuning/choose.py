@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions
 from alteraser.errors import DataError
@@ -30,6 +31,9 @@ FINE_L2_STEP = math.sqrt(L2_STEP)
 MAX_CANDIDATES = 1 + (1 + L2_STEPS) + (1 + W0_STEPS) + 2
 # So that all candidates together cost less than a training: passes by CG, few of them, and the users who are judged.
 FIRST_PASSES, PASSES, JUDGED_USERS = 8, 4, 4_000
+# Moves of w0 and fine ones of l2 must win by so many standard errors of the mean difference between two candidates:
+# where chance may have decided, the rule is the better guide.
+STANDARD_ERRORS = 0.5
 
 
 @dataclass(frozen=True)
@@ -45,17 +49,14 @@ class Candidate:
 class Choice:
     """The objective to train with, and the candidates it comes from: none where no user has enough to hold any out.
 
-    `most_popular` is the NDCG@10 of recommending to everyone what most users have, on the same slice.
+    `best` is the candidate that was taken; another may have a higher NDCG@10, but not by enough. `most_popular` is the
+    NDCG@10 of recommending to everyone what most users have, on the same slice.
     """
 
     objective: Objective
     candidates: tuple[Candidate, ...] = ()
+    best: Candidate | None = None
     most_popular: float = math.nan
-
-    @property
-    def best(self) -> Candidate | None:
-        """The candidate that was taken."""
-        return max(self.candidates, key=lambda candidate: candidate.ndcg, default=None)
 
 
 def choose_objective(
@@ -88,26 +89,32 @@ def choose_objective(
     if w0 is None:
         best = search.best_w0(best, l2_follows=l2 is None)
     if l2 is None:
-        best = search.best_l2(best, FINE_L2_STEP, 1)
+        best = search.best_l2(best, FINE_L2_STEP, 1, standard_errors=STANDARD_ERRORS)
     objective = Objective(w0=best.w0, l2=best.l2, **settings).scaled_to(data)
-    return Choice(objective, tuple(search.candidates), part.ndcg(MostPopular.of(part.learn)))
+    return Choice(objective, search.candidates, best, part.ndcg(MostPopular.of(part.learn)))
 
 
 @dataclass(eq=False)
 class _LineSearch:
-    """Candidates that all go on from the model `start`, and what they reached."""
+    """Candidates that all go on from the model `start`, and the NDCG@10 that each of the judged users has with them."""
 
     part: ValidationSlice
     start: MF
     settings: dict[str, float]
     progress: Progress | None
-    candidates: list[Candidate] = field(default_factory=list)
+    ndcg_of_users: dict[Candidate, NDArray[np.float64]] = field(default_factory=dict)
 
-    def best_l2(self, first: Candidate, step: float, n_steps: int) -> Candidate:
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        return tuple(self.ndcg_of_users)
+
+    def best_l2(
+        self, first: Candidate, step: float, n_steps: int, *, standard_errors: float = 0.0
+    ) -> Candidate:
         def moved(at: Candidate, factor: float) -> Candidate:
             return self.candidate(at.w0, two_digits(factor * at.l2))
 
-        return _best_along(moved, first, step, n_steps)
+        return self._best_along(moved, first, step, n_steps, standard_errors)
 
     def best_w0(self, first: Candidate, *, l2_follows: bool) -> Candidate:
         """The best w0; if `l2_follows`, l2 keeps its share of the noise edge."""
@@ -117,35 +124,45 @@ class _LineSearch:
             same_share = at.l2 * self._noise_edge(w0) / self._noise_edge(at.w0)
             return self.candidate(w0, two_digits(same_share) if l2_follows else at.l2)
 
-        return _best_along(moved, first, W0_STEP, W0_STEPS)
+        return self._best_along(moved, first, W0_STEP, W0_STEPS, STANDARD_ERRORS)
 
     def candidate(self, w0: float, l2: float) -> Candidate:
         objective = Objective(w0=w0, l2=l2, **self.settings).scaled_to(self.part.learn)
         model = _passes(replace(self.start, objective=objective), self.part.learn, PASSES)
-        reached = Candidate(w0, l2, self.part.ndcg(model))
-        self.candidates.append(reached)
+        ndcg = self.part.ndcg_of_users(model)
+        reached = Candidate(w0, l2, float(ndcg.mean()))
+        self.ndcg_of_users[reached] = ndcg
         if self.progress is not None:
             self.progress(len(self.candidates), MAX_CANDIDATES, reached.ndcg)
         return reached
 
+    def _best_along(
+        self,
+        moved: Callable[[Candidate, float], Candidate],
+        first: Candidate,
+        step: float,
+        n_steps: int,
+        standard_errors: float,
+    ) -> Candidate:
+        """The best on a line: upwards as long as it gets better or, if it does not at once, downwards."""
+        best = first
+        for factor in (step, 1 / step):
+            for _ in range(n_steps):
+                tried = moved(best, factor)
+                if not self._beats(tried, best, standard_errors):
+                    break
+                best = tried
+            if best is not first:
+                break
+        return best
+
+    def _beats(self, tried: Candidate, best: Candidate, standard_errors: float) -> bool:
+        difference = self.ndcg_of_users[tried] - self.ndcg_of_users[best]
+        error = float(difference.std()) / math.sqrt(len(difference))
+        return float(difference.mean()) > standard_errors * error
+
     def _noise_edge(self, w0: float) -> float:
         return noise_edge_at(w0, self.part.learn, **self.settings)
-
-
-def _best_along(
-    moved: Callable[[Candidate, float], Candidate], first: Candidate, step: float, n_steps: int
-) -> Candidate:
-    """The best on a line: upwards as long as it gets better or, if it does not at once, downwards."""
-    best = first
-    for factor in (step, 1 / step):
-        for _ in range(n_steps):
-            tried = moved(best, factor)
-            if tried.ndcg <= best.ndcg:
-                break
-            best = tried
-        if best is not first:
-            break
-    return best
 
 
 def _passes(model: MF, data: Interactions, n_passes: int) -> MF:

@@ -22,8 +22,6 @@ from alteraser.models.registry import untrained
 from alteraser.train.base import Trainer
 from alteraser.tuning.validation import ValidationSlice
 
-K = 10  # of the NDCG that is looked at
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -65,7 +63,7 @@ class Judge:
             warm_up_for(start)
             began = time.perf_counter()
             training = self.trainer.train(start, self.part.learn, rng=rng)
-            ndcg = self.part.ndcg(training.model, K)
+            ndcg = self.part.ndcg(training.model)
         except AlteraserError as error:
             return Trial(settings, None, seconds=time.perf_counter() - began, problem=str(error))
         seconds = time.perf_counter() - began

@@ -42,7 +42,11 @@ class ValidationSlice:
         """Whose items were held out."""
         return self.held_out.by(Side.USERS).occupied
 
-    def ndcg(self, model: Recommender, k: int = 10) -> float:
-        """The mean NDCG@k of the lists of those users, without what they have in `learn`."""
+    def ndcg(self, model: Recommender) -> float:
+        """The mean NDCG@10 of the lists of those users, without what they have in `learn`."""
+        return float(self.ndcg_of_users(model).mean())
+
+    def ndcg_of_users(self, model: Recommender) -> NDArray[np.float64]:
+        """The NDCG@10 of each of them."""
         relevant, seen = self.held_out.by(Side.USERS), self.learn.by(Side.USERS)
-        return ranking.mean_ndcg(model, self.users, relevant, k, exclude=seen)
+        return ranking.ndcg_of_users(model, self.users, relevant, 10, exclude=seen)
