@@ -19,18 +19,15 @@ from alteraser.live.model import LiveModel
 from alteraser.measure.agreement import rbo, re_predict
 from alteraser.measure.compare import Report, compare
 from alteraser.measure.ranking import top_k
-from alteraser.models.kernel_use import warm_up_for
 from alteraser.models.mf import MF
-from alteraser.models.objective import Objective
 from alteraser.report.html import Line, Listing
 from alteraser.sweep.sweep import Progress
 from alteraser.train.als import ALS
 from alteraser.train.fit import fit
+from alteraser.tuning.choose import choose_objective
 from alteraser.unlearn.retrain import Retrain
 
 DATASET, DIM, LIST_LENGTH = "hobbies", 64, 10
-# Set by hand on "hobbies": NDCG@10 is within 0.01 of the best of the few settings tried, and tastes show in the lists.
-OBJECTIVE = Objective(w0=0.05, l2=0.03)
 TRAINER = ALS(max_passes=300, tolerance=1e-6)
 # So many lists tell how the other users fare; all of them would take longer than forgetting by far.
 OTHERS = 4000
@@ -105,8 +102,9 @@ def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, watch: Watch =
     """
     with watch("Making the data"):
         story = foreign_taste(rng, dataset=dataset)
-    untrained = MF.sized_for(story.full, dim=DIM, objective=OBJECTIVE, rng=rng)
-    warm_up_for(untrained)
+    with watch("Choosing w0 and l2"):
+        objective = choose_objective(story.full, dim=DIM, rng=rng).objective
+    untrained = MF.sized_for(story.full, dim=DIM, objective=objective, rng=rng)
     with watch("Training the original") as progress:
         began = time.perf_counter()
         original = fit(untrained, story.full, trainer=TRAINER, progress=progress).model
