@@ -48,7 +48,7 @@ def test_twenty_proposals_come_near_the_best_of_a_smooth_surface(
         for w0, l2 in ((0.1, 0.01), (0.03, 0.1), (0.3, 0.003), (0.01, 0.03), (0.003, 0.01))
     ]
     with quiet():
-        proposals = Proposals(space, spread, [], seed=seed)
+        proposals = Proposals(space, spread, [], noise_edge=lambda w0: 0.001 / w0, seed=seed)
         for _ in range(20):
             asked, settings = proposals.ask()
             found.append(height(settings["w0"], settings["l2"]))

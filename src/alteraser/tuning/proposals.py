@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,19 +14,29 @@ from alteraser.tuning.trials import Trial
 class Proposals:
     """The points that are given first; then those of which a Gaussian process expects most, by what came of others.
 
-    The surface is smooth, so that it needs far fewer trials than a grid.
+    The surface is smooth, so that it needs far fewer trials than a grid. For the process l2 is a share of the noise
+    edge at its w0, where w0 is looked for, too: good settings then lie along an axis.
     """
 
     def __init__(
-        self, space: SearchSpace, first: Sequence[Mapping[str, float]], found: Sequence[Trial], *, seed: int
+        self,
+        space: SearchSpace,
+        first: Sequence[Mapping[str, float]],
+        found: Sequence[Trial],
+        *,
+        noise_edge: Callable[[float], float],
+        seed: int,
     ) -> None:
         optuna = _optuna()
-        self._space = space
+        self._space, self._noise_edge = space, noise_edge
+        self._ranges = space.searched
+        if {"w0", "l2"} <= self._ranges.keys():
+            self._ranges |= {"l2": space.share_of_noise_edge(noise_edge)}
         self._distributions = {
             name: optuna.distributions.IntDistribution(int(each.low), int(each.high), log=True)
             if name == "dim"
             else optuna.distributions.FloatDistribution(each.low, each.high, log=name in LOGARITHMIC)
-            for name, each in space.searched.items()
+            for name, each in self._ranges.items()
         }
         # With half of the first points it can begin: with several jobs the others may be on the way.
         sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=len(first) // 2)
@@ -37,12 +47,15 @@ class Proposals:
         known = [trial.settings for trial in found]
         for point in first:
             if space.rounded(point) not in known:
-                self._study.enqueue_trial(dict(point))
+                self._study.enqueue_trial(self._coordinates(point))
 
     def ask(self) -> tuple[Any, dict[str, Any]]:
         """A handle for `tell`, and the settings to try."""
         asked = self._study.ask(self._distributions)
-        return asked, self._space.rounded(asked.params)
+        settings = dict(asked.params)
+        if {"w0", "l2"} <= settings.keys():
+            settings["l2"] *= self._noise_edge(settings["w0"])
+        return asked, self._space.rounded(settings)
 
     def tell(self, asked: Any, trial: Trial) -> None:
         if trial.ndcg is None:
@@ -52,9 +65,16 @@ class Proposals:
 
     def _add(self, trial: Trial) -> None:
         if trial.ndcg is not None:
-            params: Mapping[str, Any] = {name: trial.settings[name] for name in self._distributions}
+            params = self._coordinates(trial.settings)
             create = _optuna().trial.create_trial
             self._study.add_trial(create(params=params, distributions=self._distributions, value=trial.ndcg))
+
+    def _coordinates(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What the process knows settings by."""
+        found = {name: settings[name] for name in self._ranges}
+        if {"w0", "l2"} <= found.keys():
+            found["l2"] /= self._noise_edge(found["w0"])
+        return {name: each.clipped(found[name]) for name, each in self._ranges.items()}
 
 
 @contextmanager

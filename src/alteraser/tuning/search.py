@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,8 @@ def tune(
             watch(trial, len(found), best)
 
     if trials > len(known):
-        proposals = Proposals(space, _first_points(space, part.learn, seed), known, seed=seed)
+        first, noise_edge = _first_points(space, part.learn, seed), partial(space.noise_edge, part.learn)
+        proposals = Proposals(space, first, known, noise_edge=noise_edge, seed=seed)
         limit = _Limit(trials - len(known), end, at_least=0 if known else 1)
         with workers(Judge(part, model, trainer, seed), jobs) as submit, quiet():
             _run(proposals, submit, limit, jobs=jobs, record=record)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -107,11 +107,19 @@ class SearchSpace:
         l2 = self.l2
         if l2 is None:
             low, high = (
-                share * self._noise_edge(data, limit)
+                share * self.noise_edge(data, limit)
                 for share, limit in zip(L2_REACH, (w0.high, w0.low), strict=True)
             )
             l2 = Range(two_digits(low), two_digits(high))
         return replace(self, w0=w0, l2=l2)
+
+    def share_of_noise_edge(self, noise_edge: Callable[[float], float]) -> Range:
+        """The range of l2 as a share of the noise edge at its w0: from that at the highest w0 to that at the lowest."""
+        w0, l2 = self.ranges["w0"], self.ranges["l2"]
+        low, high = l2.low / noise_edge(w0.high), l2.high / noise_edge(w0.low)
+        if low < high:
+            return Range(low, high)
+        return Range(l2.low / noise_edge(w0.low), l2.high / noise_edge(w0.high))
 
     def design(self, data: Interactions) -> Iterator[dict[str, float]]:
         """What to try first, within the ranges; the settings beside w0 and l2 as training has them by default."""
@@ -119,7 +127,7 @@ class SearchSpace:
         usual, tried = self._usual_w0(data), []
         for factor, tightness in FIRST:
             w0 = self.ranges["w0"].clipped(factor * usual)
-            point = others | {"w0": w0, "l2": tightness * self._noise_edge(data, w0)}
+            point = others | {"w0": w0, "l2": tightness * self.noise_edge(data, w0)}
             point = {name: each.clipped(point[name]) for name, each in self.searched.items()}
             if point not in tried:
                 tried.append(point)
@@ -146,7 +154,8 @@ class SearchSpace:
             return self.w0.low
         return two_digits(SQUARE_ROOT.w0(data))
 
-    def _noise_edge(self, data: Interactions, w0: float) -> float:
+    def noise_edge(self, data: Interactions, w0: float) -> float:
+        """The noise edge at a w0, the exponents being where the search begins."""
         return noise_edge_at(w0, data, **self._exponents)
 
     @property
