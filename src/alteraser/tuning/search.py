@@ -22,7 +22,7 @@ from alteraser.tuning.choose import choose_objective
 from alteraser.tuning.proposals import Proposals, quiet
 from alteraser.tuning.space import SearchSpace
 from alteraser.tuning.study_file import read_study, write_study
-from alteraser.tuning.trials import Judge, Submit, Trial, workers
+from alteraser.tuning.trials import Submit, Trial, TrialRunner, workers
 from alteraser.tuning.validation import ValidationSlice
 
 Watch = Callable[[Trial, int, bool], None]
@@ -120,7 +120,7 @@ def tune(
     if trials > len(known):
         proposals = Proposals(space, _first_points(space, part.learn, seed), known, seed=seed)
         limit = _Limit(trials - len(known), end, at_least=0 if known else 1)
-        with workers(Judge(part, model, trainer, seed), jobs) as submit, quiet():
+        with workers(TrialRunner(part, model, trainer, seed), jobs) as submit, quiet():
             _run(proposals, submit, limit, jobs=jobs, record=record)
     if all(trial.ndcg is None for trial in found):
         raise ModelError(f"No trial could be trained; the last said: {found[-1].problem}")
