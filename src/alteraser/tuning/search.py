@@ -118,7 +118,7 @@ def tune(
             watch(trial, len(found), best)
 
     if trials > len(known):
-        proposals = Proposals(space, _first_points(space, part.learn, seed), known, seed=seed)
+        proposals = Proposals(space, _initial_points(space, part.learn, seed), known, seed=seed)
         limit = _Limit(trials - len(known), end, at_least=0 if known else 1)
         with workers(TrialRunner(part, model, trainer, seed), jobs) as submit, quiet():
             _run(proposals, submit, limit, jobs=jobs, record=record)
@@ -127,9 +127,9 @@ def tune(
     return Tuning(tuple(found), len(known), len(part.users), space, model, training)
 
 
-def _first_points(space: SearchSpace, data: Interactions, seed: int) -> list[dict[str, float]]:
-    """What training would choose by its quick look, and points spread around what the data suggest."""
-    points = list(space.design(data))
+def _initial_points(space: SearchSpace, data: Interactions, seed: int) -> list[dict[str, float]]:
+    """What `choose_objective` chooses, and the initial design of the space."""
+    points = list(space.initial_points(data))
     begin = space.rounded(points[0])
     others = {name: begin[name] for name in ("l2_scaling", "user_activity", "item_popularity")}
     w0, l2 = (each.low if each.fixed else None for each in (space.ranges["w0"], space.ranges["l2"]))

@@ -13,10 +13,10 @@ from alteraser.models.objective import Rule, noise_edge_at, two_digits
 
 Settings = dict[str, Any]  # a value for each name of a `SearchSpace`
 
-# What to try first: w0 as a multiple of the square root of the density, and l2 as a share of the noise edge there. On
+# The initial design: w0 as a multiple of the square root of the density, and l2 as a share of the noise edge there. On
 # public data sets from dense to sparse the best lie between 0.16 and 2 times that w0, and 0.1 and 1.6 times the edge.
-SQUARE_ROOT = Rule(w0_factor=1.0)
-FIRST = ((1.0, 0.3), (0.3, 0.5), (1.0, 0.8), (0.3, 0.15), (3.0, 0.5), (0.1, 0.3))
+ROOT_DENSITY = Rule(w0_factor=1.0)
+INITIAL_DESIGN = ((1.0, 0.3), (0.3, 0.5), (1.0, 0.8), (0.3, 0.15), (3.0, 0.5), (0.1, 0.3))
 # How far the ranges of w0 and l2 reach, in the same measures, unless they are given.
 W0_REACH = (1 / 30, 10.0)
 L2_REACH = (0.03, 3.0)
@@ -113,11 +113,11 @@ class SearchSpace:
             l2 = Range(two_digits(low), two_digits(high))
         return replace(self, w0=w0, l2=l2)
 
-    def design(self, data: Interactions) -> Iterator[dict[str, float]]:
-        """What to try first, within the ranges; the settings beside w0 and l2 as training has them by default."""
+    def initial_points(self, data: Interactions) -> Iterator[dict[str, float]]:
+        """The initial design within the ranges; settings other than w0 and l2 are at their defaults."""
         others = {name: _USUAL.get(name, each.low) for name, each in self.searched.items()}
         usual, tried = self._usual_w0(data), []
-        for factor, tightness in FIRST:
+        for factor, tightness in INITIAL_DESIGN:
             w0 = self.ranges["w0"].clipped(factor * usual)
             point = others | {"w0": w0, "l2": tightness * self._noise_edge(data, w0)}
             point = {name: each.clipped(point[name]) for name, each in self.searched.items()}
@@ -144,7 +144,7 @@ class SearchSpace:
     def _usual_w0(self, data: Interactions) -> float:
         if self.w0 is not None and self.w0.fixed:
             return self.w0.low
-        return two_digits(SQUARE_ROOT.w0(data))
+        return two_digits(ROOT_DENSITY.w0(data))
 
     def _noise_edge(self, data: Interactions, w0: float) -> float:
         return noise_edge_at(w0, data, **self._exponents)
