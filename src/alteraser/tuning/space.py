@@ -23,7 +23,7 @@ L2_REACH = (0.03, 3.0)
 DIGITS = 3  # of every setting that is tried: what is written down is what was measured
 LOGARITHMIC = ("w0", "l2", "dim")
 _USUAL = {"l2_scaling": 1.0, "user_activity": 0.0, "item_popularity": 0.0, "dim": 64.0}  # as for training
-_EDGE = 1.05  # a value within 5 % of a limit lies at it
+_LIMIT_MARGIN = 1.05  # a value within 5 % of a limit lies at it
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,8 @@ class SearchSpace:
         return [
             name
             for name, each in self.searched.items()
-            if name in ("w0", "l2") and not each.low * _EDGE < settings[name] < each.high / _EDGE
+            if name in ("w0", "l2")
+            and not each.low * _LIMIT_MARGIN < settings[name] < each.high / _LIMIT_MARGIN
         ]
 
     def _usual_w0(self, data: Interactions) -> float:
