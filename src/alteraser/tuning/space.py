@@ -98,11 +98,11 @@ class SearchSpace:
         """The same with ranges of w0 and l2, wide ones around the square root of the density and the noise edge."""
         w0 = self.w0
         if w0 is None:
-            usual, of_positives = self._usual_w0(data), float(data.by(Side.USERS).weights.mean())
+            centre, of_positives = self._central_w0(data), float(data.by(Side.USERS).weights.mean())
             # A missing entry that weighs more than a positive is no longer worth a trial.
             w0 = Range(
-                two_digits(W0_REACH[0] * usual),
-                two_digits(min(W0_REACH[1] * usual, max(usual, of_positives))),
+                two_digits(W0_REACH[0] * centre),
+                two_digits(min(W0_REACH[1] * centre, max(centre, of_positives))),
             )
         l2 = self.l2
         if l2 is None:
@@ -116,9 +116,9 @@ class SearchSpace:
     def initial_points(self, data: Interactions) -> Iterator[dict[str, float]]:
         """The initial design within the ranges; settings other than w0 and l2 are at their defaults."""
         others = {name: _USUAL.get(name, each.low) for name, each in self.searched.items()}
-        usual, tried = self._usual_w0(data), []
+        centre, tried = self._central_w0(data), []
         for factor, tightness in INITIAL_DESIGN:
-            w0 = self.ranges["w0"].clipped(factor * usual)
+            w0 = self.ranges["w0"].clipped(factor * centre)
             point = others | {"w0": w0, "l2": tightness * self._noise_edge(data, w0)}
             point = {name: each.clipped(point[name]) for name, each in self.searched.items()}
             if point not in tried:
@@ -142,7 +142,8 @@ class SearchSpace:
             and not each.low * _LIMIT_MARGIN < settings[name] < each.high / _LIMIT_MARGIN
         ]
 
-    def _usual_w0(self, data: Interactions) -> float:
+    def _central_w0(self, data: Interactions) -> float:
+        """The w0 that range and initial points lie around: the square root of the density, unless it is fixed."""
         if self.w0 is not None and self.w0.fixed:
             return self.w0.low
         return two_digits(ROOT_DENSITY.w0(data))
