@@ -22,6 +22,7 @@ from alteraser.cli.options import (
 )
 from alteraser.cli.output import note, progress, show
 from alteraser.cli.wall_clock import wall_seconds
+from alteraser.models.defaults import DIM, ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 from alteraser.models.registry import kinds, untrained
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def train(
     trainer: Annotated[
         TrainerName, typer.Option(help="als solves row after row; adamw follows gradients.")
     ] = "als",
-    dim: Annotated[int, typer.Option(help="Length of a user's or item's vector.")] = 64,
+    dim: Annotated[int, typer.Option(help="Length of a user's or item's vector.")] = DIM,
     precision: Annotated[
         Literal["single", "double"],
         typer.Option(help="The model's numbers, which forgetting keeps: single has 32 bits, double 64."),
@@ -92,13 +93,13 @@ def train(
     ] = None,
     l2_scaling: Annotated[
         float, typer.Option(help="How the penalty grows with a row's count, as an exponent; 0 is plain L2.")
-    ] = 1.0,
+    ] = L2_SCALING,
     user_activity: Annotated[
         float, typer.Option(help="Exponent by which missing entries of active users weigh more.")
-    ] = 0.0,
+    ] = USER_ACTIVITY,
     item_popularity: Annotated[
         float, typer.Option(help="Exponent by which missing entries of popular items weigh more.")
-    ] = 0.0,
+    ] = ITEM_POPULARITY,
     max_passes: Annotated[
         int | None,
         typer.Option(

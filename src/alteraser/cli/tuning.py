@@ -13,6 +13,7 @@ from rich.console import Console
 from alteraser.cli.options import Data, DataOptions, Force, Json, Seed, example, reads_data
 from alteraser.cli.output import note, print_table, show
 from alteraser.cli.training import TrainerName, check_trainer_options, known_kind
+from alteraser.models.defaults import DIM, ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 from alteraser.models.registry import kinds
 
 if TYPE_CHECKING:
@@ -67,14 +68,14 @@ def tune(
     ] = None,
     l2_scaling: Annotated[
         str, typer.Option(metavar="LOW:HIGH", help="The same for l2-scaling, as 0:1.")
-    ] = "1",
+    ] = f"{L2_SCALING:g}",
     user_activity: Annotated[
         str, typer.Option(metavar="LOW:HIGH", help="The same for user-activity, as 0:1.")
-    ] = "0",
+    ] = f"{USER_ACTIVITY:g}",
     item_popularity: Annotated[
         str, typer.Option(metavar="LOW:HIGH", help="The same for item-popularity, as 0:1.")
-    ] = "0",
-    dim: Annotated[str, typer.Option(metavar="LOW:HIGH", help="The same for dim, as 16:128.")] = "64",
+    ] = f"{ITEM_POPULARITY:g}",
+    dim: Annotated[str, typer.Option(metavar="LOW:HIGH", help="The same for dim, as 16:128.")] = str(DIM),
     model: Annotated[
         str, typer.Option(help="As for train.", metavar=f"[{'|'.join(kinds())}]", callback=known_kind)
     ] = "enmf",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
+from alteraser.models.defaults import ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ class Objective:
 
     w0: float
     l2: float
-    l2_scaling: float = 1.0
-    user_activity: float = 0.0
-    item_popularity: float = 0.0
+    l2_scaling: float = L2_SCALING
+    user_activity: float = USER_ACTIVITY
+    item_popularity: float = ITEM_POPULARITY
     mean_user_count: float = 1.0
     mean_item_count: float = 1.0
     c_users: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
+from alteraser.models.defaults import DEFAULTS
 from alteraser.report import plots
 from alteraser.report.html import Section
 from alteraser.report.tables import Table
@@ -12,10 +13,9 @@ from alteraser.tuning.trials import Trial
 
 
 def in_words(trial: Trial) -> str:
-    """Its settings; those that are nearly always the same are left out while they are."""
-    usual = {"l2_scaling": 1.0, "user_activity": 0.0, "item_popularity": 0.0, "dim": 64}
+    """Its settings, without those that are at their defaults."""
     return ", ".join(
-        f"{name} {value:g}" for name, value in trial.settings.items() if usual.get(name) != value
+        f"{name} {value:g}" for name, value in trial.settings.items() if DEFAULTS.get(name) != value
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
+from alteraser.models.defaults import DEFAULTS, DIM, ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 from alteraser.models.objective import Rule, noise_edge_at, two_digits
 
 Settings = dict[str, Any]  # a value for each name of a `SearchSpace`
@@ -22,7 +23,6 @@ W0_REACH = (1 / 30, 10.0)
 L2_REACH = (0.03, 3.0)
 DIGITS = 3  # of every setting that is tried: what is written down is what was measured
 LOGARITHMIC = ("w0", "l2", "dim")
-_USUAL = {"l2_scaling": 1.0, "user_activity": 0.0, "item_popularity": 0.0, "dim": 64.0}  # as for training
 _LIMIT_MARGIN = 1.05  # a value within 5 % of a limit lies at it
 
 
@@ -61,10 +61,10 @@ class SearchSpace:
 
     w0: Range | None = None
     l2: Range | None = None
-    l2_scaling: Range = Range(1.0, 1.0)
-    user_activity: Range = Range(0.0, 0.0)
-    item_popularity: Range = Range(0.0, 0.0)
-    dim: Range = Range(64, 64)
+    l2_scaling: Range = Range(L2_SCALING, L2_SCALING)
+    user_activity: Range = Range(USER_ACTIVITY, USER_ACTIVITY)
+    item_popularity: Range = Range(ITEM_POPULARITY, ITEM_POPULARITY)
+    dim: Range = Range(DIM, DIM)
 
     def __post_init__(self) -> None:
         for name, each in self.ranges.items():
@@ -115,7 +115,7 @@ class SearchSpace:
 
     def initial_points(self, data: Interactions) -> Iterator[dict[str, float]]:
         """The initial design within the ranges; settings other than w0 and l2 are at their defaults."""
-        others = {name: _USUAL.get(name, each.low) for name, each in self.searched.items()}
+        others = {name: DEFAULTS.get(name, each.low) for name, each in self.searched.items()}
         centre, tried = self._central_w0(data), []
         for factor, tightness in INITIAL_DESIGN:
             w0 = self.ranges["w0"].clipped(factor * centre)
@@ -155,4 +155,4 @@ class SearchSpace:
     def _exponents(self) -> dict[str, float]:
         """The other settings of an objective, each where the search begins."""
         names = ("l2_scaling", "user_activity", "item_popularity")
-        return {name: self.ranges[name].clipped(_USUAL[name]) for name in names}
+        return {name: self.ranges[name].clipped(DEFAULTS[name]) for name in names}
