@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from alteraser.cli.options import Data, DataOptions, Force, Json, Seed, example, reads_data
-from alteraser.cli.output import note, print_table, show
+from alteraser.cli.output import note, print_table, show, write_page
 from alteraser.cli.training import TrainerName, check_trainer_options, known_kind
 from alteraser.models.defaults import DIM, ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 from alteraser.models.registry import kinds
@@ -98,6 +98,7 @@ def tune(
     matters, too, not the seed alone.
     """
     from alteraser.data.writing import make_ready
+    from alteraser.report.tuning import tuning_page
     from alteraser.train.named import named_trainer
     from alteraser.tuning.search import tune as search
     from alteraser.tuning.settings_file import write_settings
@@ -132,7 +133,7 @@ def tune(
     )
     write_settings(tuning.settings, out, comment=_comment(tuning, data), force=force)
     if html is not None:
-        _write_page(tuning, data, html, force=force)
+        write_page(tuning_page(tuning, data), html, force=force)
     result = {"out": str(out), "study": str(kept)} | tuning.to_dict()
     show(result, as_json=json, human=lambda to: _human(to, tuning, out))
 
@@ -153,16 +154,6 @@ def _comment(tuning: Tuning, data: str) -> str:
         f"Found by `alteraser tune {data}`: the best of {len(tuning.trials)} trials, NDCG@10 {tuning.best.ndcg:.4f} "
         f"over {tuning.n_users} users.\nFor `alteraser train --settings`; options given there win."
     )
-
-
-def _write_page(tuning: Tuning, data: str, path: Path, *, force: bool) -> None:
-    from alteraser.data.writing import atomic_file
-    from alteraser.report.html import page
-    from alteraser.report.tuning import sections
-
-    lead = f"{data}: {len(tuning.trials)} trials, judged by NDCG@10 over {tuning.n_users} users."
-    with atomic_file(path, force=force) as waiting:
-        waiting.write_text(page("Which settings?", lead, sections(tuning)), encoding="utf-8")
 
 
 def _human(to: Console, tuning: Tuning, out: Path) -> None:

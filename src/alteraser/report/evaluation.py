@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alteraser.measure.evaluation import MODEL, Evaluation
 from alteraser.report import plots
-from alteraser.report.html import Section
+from alteraser.report.html import Section, page
 from alteraser.report.tables import NAMES, Table
 
 MEASURES = ("ndcg", "recall", "hit_rate", "mrr", "coverage")
@@ -39,6 +39,12 @@ def verdict(evaluation: Evaluation) -> str:
     if better:
         text += f" The model does not beat {' and '.join(better)}: look for better settings with `alteraser tune`."
     return text
+
+
+def evaluation_page(evaluation: Evaluation, about: str) -> str:
+    """The evaluation as one page of HTML, which opens with what it is about."""
+    lead = f"{about} {judged(evaluation)}. {verdict(evaluation)}"
+    return page("How good are the lists?", lead, sections(evaluation))
 
 
 def sections(evaluation: Evaluation) -> list[Section]:

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from alteraser.models.defaults import DEFAULTS
 from alteraser.report import plots
-from alteraser.report.html import Section
+from alteraser.report.html import Section, page
 from alteraser.report.tables import Table
 from alteraser.tuning.search import Tuning
 from alteraser.tuning.trials import Trial
@@ -38,6 +38,12 @@ def table(tuning: Tuning) -> Table:
         for number, trial in ranked
     )
     return Table("Trials, the best first", ("Trial", *searched, "NDCG@10", "Passes", "Seconds"), rows)
+
+
+def tuning_page(tuning: Tuning, data: str) -> str:
+    """The search on `data`, a file or name, as one page of HTML."""
+    lead = f"{data}: {len(tuning.trials)} trials, judged by NDCG@10 over {tuning.n_users} users."
+    return page("Which settings?", lead, sections(tuning))
 
 
 def sections(tuning: Tuning) -> list[Section]:
