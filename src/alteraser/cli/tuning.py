@@ -129,7 +129,7 @@ def tune(
         budget_seconds=budget_seconds,
         seed=seed,
         study=kept,
-        watch=_watch(trials),
+        on_trial=_announcer(trials),
     )
     write_settings(tuning.settings, out, comment=_comment(tuning, data), force=force)
     if html is not None:
@@ -138,15 +138,15 @@ def tune(
     show(result, as_json=json, human=lambda to: _human(to, tuning, out))
 
 
-def _watch(trials: int) -> Callable[[Trial, int, bool], None]:
+def _announcer(trials: int) -> Callable[[Trial, int, bool], None]:
     from alteraser.report.tuning import in_words
 
-    def watch(trial: Trial, number: int, best: bool) -> None:
+    def announce(trial: Trial, number: int, best: bool) -> None:
         came = f"failed ({trial.problem})" if trial.ndcg is None else f"NDCG@10 {trial.ndcg:.4f}"
         so_far = ", the best so far" if best else ""
         note(f"Trial {number} of {trials}: {in_words(trial)}: {came}{so_far}; {trial.seconds:.1f} s")
 
-    return watch
+    return announce
 
 
 def _comment(tuning: Tuning, data: str) -> str:

@@ -25,7 +25,7 @@ from alteraser.tuning.study_file import read_study, write_study
 from alteraser.tuning.trials import Submit, Trial, TrialRunner, workers
 from alteraser.tuning.validation import ValidationSlice
 
-Watch = Callable[[Trial, int, bool], None]
+OnTrial = Callable[[Trial, int, bool], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ def tune(
     budget_seconds: float = math.inf,
     seed: int = 0,
     study: str | Path | None = None,
-    watch: Watch | None = None,
+    on_trial: OnTrial | None = None,
 ) -> Tuning:
     """Look for the best settings in `space` for a kind of model on `data`.
 
@@ -86,7 +86,7 @@ def tune(
     The first trial is of settings from a quick look as `choose_objective` takes it.
 
     `study` names a file that keeps the trials; if it is there, the search goes on from it up to `trials` in all.
-    `watch` is told each trial, its number and whether it is the best so far.
+    `on_trial` is called after each trial with it, its number and whether it is the best so far.
     """
     _check(trials, jobs, budget_seconds, seed)
     end = time.monotonic() + budget_seconds
@@ -114,8 +114,8 @@ def tune(
         found.append(trial)
         if path is not None:
             write_study(path, about, found)
-        if watch is not None:
-            watch(trial, len(found), best)
+        if on_trial is not None:
+            on_trial(trial, len(found), best)
 
     if trials > len(known):
         proposals = Proposals(space, _initial_points(space, part.learn, seed), known, seed=seed)
