@@ -139,12 +139,12 @@ def tune(
 
 
 def _announcer(trials: int) -> Callable[[Trial, int, bool], None]:
-    from alteraser.report.tuning import in_words
+    from alteraser.report.tuning import settings_text
 
     def announce(trial: Trial, number: int, best: bool) -> None:
         came = f"failed ({trial.problem})" if trial.ndcg is None else f"NDCG@10 {trial.ndcg:.4f}"
         so_far = ", the best so far" if best else ""
-        note(f"Trial {number} of {trials}: {in_words(trial)}: {came}{so_far}; {trial.seconds:.1f} s")
+        note(f"Trial {number} of {trials}: {settings_text(trial)}: {came}{so_far}; {trial.seconds:.1f} s")
 
     return announce
 
@@ -157,7 +157,7 @@ def _comment(tuning: Tuning, data: str) -> str:
 
 
 def _human(to: Console, tuning: Tuning, out: Path) -> None:
-    from alteraser.report.tuning import in_words, table
+    from alteraser.report.tuning import settings_text, table
 
     print_table(to, table(tuning))
     if tuning.n_resumed:
@@ -167,6 +167,6 @@ def _human(to: Console, tuning: Tuning, out: Path) -> None:
             f"The best {name} lies at the edge of what was searched: a wider --{name} may hold better ones."
         )
     to.print(
-        f"Best: {in_words(tuning.best)}, NDCG@10 {tuning.best.ndcg:.4f} over {tuning.n_users} users, on items that "
-        f"were held out.\nSettings written to {out}; next: alteraser train DATA --settings {out} --out MODEL"
+        f"Best: {settings_text(tuning.best)}, NDCG@10 {tuning.best.ndcg:.4f} over {tuning.n_users} users, on items "
+        f"that were held out.\nSettings written to {out}; next: alteraser train DATA --settings {out} --out MODEL"
     )

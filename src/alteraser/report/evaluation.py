@@ -18,10 +18,10 @@ def table(evaluation: Evaluation) -> Table:
         for measure in MEASURES
         for k in evaluation.ks
     )
-    return Table(judged(evaluation), ("", *names), rows)
+    return Table(means_over(evaluation), ("", *names), rows)
 
 
-def judged(evaluation: Evaluation) -> str:
+def means_over(evaluation: Evaluation) -> str:
     """Over whom the figures are means."""
     n, of = evaluation.n_judged, evaluation.n_users
     who = f"{n:,} users" if n == of else f"{n:,} of {of:,} users, drawn at random"
@@ -43,7 +43,7 @@ def verdict(evaluation: Evaluation) -> str:
 
 def evaluation_page(evaluation: Evaluation, about: str) -> str:
     """The evaluation as one page of HTML, which opens with what it is about."""
-    lead = f"{about} {judged(evaluation)}. {verdict(evaluation)}"
+    lead = f"{about} {means_over(evaluation)}. {verdict(evaluation)}"
     return page("How good are the lists?", lead, sections(evaluation))
 
 

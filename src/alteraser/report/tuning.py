@@ -12,7 +12,7 @@ from alteraser.tuning.search import Tuning
 from alteraser.tuning.trials import Trial
 
 
-def in_words(trial: Trial) -> str:
+def settings_text(trial: Trial) -> str:
     """Its settings, without those that are at their defaults."""
     return ", ".join(
         f"{name} {value:g}" for name, value in trial.settings.items() if DEFAULTS.get(name) != value
@@ -59,7 +59,7 @@ def sections(tuning: Tuning) -> list[Section]:
     drawn.append(plots.curves("NDCG@10 as the search went on", best, x="trial", y="NDCG@10"))
     text = (
         f"w0 is what a missing entry weighs, l2 how strongly vectors are held small. NDCG@10 is measured on items that "
-        f"were held out of the training; more is better. Best: {in_words(tuning.best)}."
+        f"were held out of the training; more is better. Best: {settings_text(tuning.best)}."
     )
     return [
         Section("Where the good settings lie", text=text, plots=drawn),
