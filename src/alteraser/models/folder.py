@@ -55,8 +55,8 @@ def check_sizes(path: Path, tables: tuple[int, int], ids: tuple[Vocabulary, Voca
 
 
 @contextmanager
-def making_sense_of(folder: Path) -> Iterator[None]:
-    """Whatever fails in the block because the manifest or a file is not what it should be is a `ModelFileError`."""
+def raising_model_file_errors(folder: Path) -> Iterator[None]:
+    """Within the block, what fails because the manifest or a file is not what it should be is a `ModelFileError`."""
     try:
         yield
     except ModelFileError:

@@ -9,7 +9,7 @@ import safetensors.numpy
 
 from alteraser.data.read_options import ReadOptions
 from alteraser.measure.recommender import IdRecommender
-from alteraser.models.folder import PARAMETERS, check_sizes, making_sense_of, read_folder
+from alteraser.models.folder import PARAMETERS, check_sizes, raising_model_file_errors, read_folder
 from alteraser.models.scoring import TENSORS, ScoringTables
 
 
@@ -31,7 +31,7 @@ def load_recommender(path: str | Path) -> RecommendingVersion:
 
         version = load_version(path)
         return RecommendingVersion(version.recommender, version.read_options)
-    with making_sense_of(Path(path)):
+    with raising_model_file_errors(Path(path)):
         tensors = safetensors.numpy.load(folder.files[PARAMETERS])
         model = ScoringTables.of(folder.manifest["model"], tensors, folder.manifest["settings"])
         users, items = folder.vocabularies()
