@@ -10,7 +10,7 @@ import safetensors.numpy
 from alteraser.data.read_options import ReadOptions
 from alteraser.measure.recommender import IdRecommender
 from alteraser.models.folder import PARAMETERS, check_sizes, raising_model_file_errors, read_folder
-from alteraser.models.scoring import TENSORS, ScoringTables
+from alteraser.models.scoring import TENSOR_NAMES, ScoringTables
 
 
 class RecommendingVersion(NamedTuple):
@@ -26,7 +26,7 @@ def load_recommender(path: str | Path) -> RecommendingVersion:
     A model of a kind that is not built in is loaded by its class.
     """
     folder = read_folder(Path(path))
-    if folder.manifest.get("model") not in TENSORS:
+    if folder.manifest.get("model") not in TENSOR_NAMES:
         from alteraser.versions.version import load_version
 
         version = load_version(path)
