@@ -20,8 +20,9 @@ from alteraser.models.base import Recommender
 
 # Cosines held at a time while neighbours are looked for: some 200 MB, should all of them be above 0.
 BLOCK_COSINES = 2**22
-# Below the smallest score that neighbours give, 1 over the number of users at least, and above rounding errors.
-_FILLING = 1e-9
+# Scores by popularity stay below it: below the smallest score that neighbours give, 1 over the number of users at
+# least, and above rounding errors.
+_FALLBACK_SCALE = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,16 +94,17 @@ class ItemKNN(_Baseline):
 
     def scores(self, users: NDArray[np.int64]) -> Tensor:
         by_neighbours = (self.user_items[users] @ self.cosines).toarray()
-        return torch.from_numpy(by_neighbours + self._filling)
+        return torch.from_numpy(by_neighbours + self._fallback)
 
     def pair_scores(self, users: NDArray[np.signedinteger], items: NDArray[np.signedinteger]) -> Tensor:
         to_items = self.cosines.T.tocsr()[items]
-        return torch.from_numpy(self.user_items[users].multiply(to_items).sum(axis=1) + self._filling[items])
+        return torch.from_numpy(self.user_items[users].multiply(to_items).sum(axis=1) + self._fallback[items])
 
     @property
-    def _filling(self) -> NDArray[np.float64]:
-        filling: NDArray[np.float64] = self.popularity * (_FILLING / max(self.popularity.max(), 1.0))
-        return filling
+    def _fallback(self) -> NDArray[np.float64]:
+        """Scores by popularity, so small that they only order items to which neighbours give the same."""
+        fallback: NDArray[np.float64] = self.popularity * (_FALLBACK_SCALE / max(self.popularity.max(), 1.0))
+        return fallback
 
 
 def nearest_cosines(user_items: Any, n: int) -> Any:
