@@ -98,7 +98,7 @@ def _unwatched(_: str) -> AbstractContextManager[None]:
 def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, watch: Watch = _unwatched) -> Demo:
     """Trains on an embedded data set with foreign tastes in it, forgets an account, then the tastes, and compares.
 
-    `watch` gets the name of what is being done and gives what is told of its progress.
+    `watch` gets the name of what is being done and gives what takes its progress.
     """
     with watch("Making the data"):
         story = foreign_taste(rng, dataset=dataset)
