@@ -20,8 +20,8 @@ def test_the_demo_runs_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert foreign["unlearned"] < foreign["original"]
     assert f"someone else&#39;s {demo.topic}" in demo_page(demo, {}, "today")
     assert list(tmp_path.iterdir()) == []
-    original = ae.Version.of(demo.original, demo.story.full)
+    original = ae.Version.of(demo.original, demo.data.full)
     for name, erasure in demo.erasures.items():
-        following = original.after(erasure, demo.story.requests, unlearner=demo.unlearners[name])
-        assert following.history[0].count == len(demo.story.requests)
+        following = original.after(erasure, demo.data.requests, unlearner=demo.unlearners[name])
+        assert following.history[0].count == len(demo.data.requests)
         assert following.data_digest == demo.remain.digest()

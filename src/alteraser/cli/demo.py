@@ -65,10 +65,10 @@ def _write(result: Demo, out: Path, *, force: bool) -> None:
     from alteraser.report.demo_page import demo_page
     from alteraser.versions.version import Version
 
-    story, date = result.story, datetime.now(UTC)
-    original = Version.of(result.original, story.full, trainer=TRAINER)
+    data, date = result.data, datetime.now(UTC)
+    original = Version.of(result.original, data.full, trainer=TRAINER)
     versions = {"original": original} | {
-        name: original.after(erasure, story.requests, unlearner=result.unlearners[name], date=date)
+        name: original.after(erasure, data.requests, unlearner=result.unlearners[name], date=date)
         for name, erasure in result.erasures.items()
     }
     of_models = {name: version.provenance() for name, version in versions.items()}
@@ -76,9 +76,9 @@ def _write(result: Demo, out: Path, *, force: bool) -> None:
         (folder / REPORT).write_text(
             demo_page(result, of_models, f"{date:%Y-%m-%d %H:%M} UTC"), encoding="utf-8"
         )
-        write_interactions(story.full, folder / "full.parquet")
-        write_interactions(story.test, folder / "test.parquet")
-        write_frame(story.requests.frame.select("user", "item"), folder / "requests.csv")
+        write_interactions(data.full, folder / "full.parquet")
+        write_interactions(data.test, folder / "test.parquet")
+        write_frame(data.requests.frame.select("user", "item"), folder / "requests.csv")
         write_interactions(result.remain, folder / "remaining.parquet")
         for name, version in versions.items():
             version.save(folder / name)
@@ -88,9 +88,9 @@ def _human(to: Console, result: Demo, out: Path) -> None:
     from alteraser.report.tables import summary
 
     _print_account(to, result.account)
-    n_users, seconds = len(result.story.topic_of_user), result.seconds
+    n_users, seconds = len(result.data.topic_of_user), result.seconds
     to.print(
-        f"\n{n_users} users asked to forget {len(result.story.requests)} interactions that were not theirs: a live "
+        f"\n{n_users} users asked to forget {len(result.data.requests)} interactions that were not theirs: a live "
         f"model took {seconds['unlearned']:.3f} s for all of them, retraining {seconds['retrained']:.3f} s."
     )
     print_table(to, summary(result.report, seconds=seconds))

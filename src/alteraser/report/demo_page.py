@@ -14,7 +14,7 @@ from alteraser.report.tables import Table, times
 
 def demo_page(demo: Demo, of_models: Mapping[str, Mapping[str, str]], date: str) -> str:
     """The report as one page of HTML; `of_models` says of each model where it comes from."""
-    account, full = demo.account, demo.story.full
+    account, full = demo.account, demo.data.full
     first, *rest = sections(demo.report, seconds=demo.seconds)
     lead = (
         f"A model of {full.n_users:,} users and {full.n_items:,} items forgot one account in {account.seconds:.3f} s. "
@@ -22,7 +22,7 @@ def demo_page(demo: Demo, of_models: Mapping[str, Mapping[str, str]], date: str)
     )
     about = {
         "Date": date,
-        "Data": f"{demo.dataset} (embedded), {len(full):,} interactions to train on, {len(demo.story.test):,} held out",
+        "Data": f"{demo.dataset} (embedded), {len(full):,} interactions to train on, {len(demo.data.test):,} held out",
         "Training the original": f"{demo.training_seconds:.3f} s, once, before anybody asked",
     }
     return page(
@@ -72,10 +72,10 @@ def _account(account: Account) -> Section:
 
 
 def _foreign(demo: Demo) -> Section:
-    n_users, seconds = len(demo.story.topic_of_user), demo.seconds
+    n_users, seconds = len(demo.data.topic_of_user), demo.seconds
     return Section(
         "Accounts used by somebody else",
-        text=f"{n_users} users had {len(demo.story.requests)} interactions that were not theirs, and asked to have "
+        text=f"{n_users} users had {len(demo.data.requests)} interactions that were not theirs, and asked to have "
         f"them forgotten: a live model took {seconds['unlearned']:.3f} s for all of them, retraining "
         f"{seconds['retrained']:.3f} s. Here are the lists of the user who was shown most of it: someone else's "
         f"{demo.topic} (marked). The unlearned model has forgotten it, and agrees with the model that never saw it.",
