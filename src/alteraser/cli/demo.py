@@ -16,7 +16,7 @@ from alteraser.cli.options import Force, Json, Seed, example, random_generator
 from alteraser.cli.output import print_table, progress, show
 
 if TYPE_CHECKING:
-    from alteraser.report.demo import Account, Demo
+    from alteraser.report.demo import AccountErasure, Demo
 
 EXAMPLE = example("alteraser demo --out demo")
 REPORT = "report.html"
@@ -107,7 +107,7 @@ def _human(to: Console, result: Demo, out: Path) -> None:
     )
 
 
-def _print_account(to: Console, account: Account) -> None:
+def _print_account(to: Console, account: AccountErasure) -> None:
     from alteraser.report.tables import times
 
     bar = max(1, round(_WIDTH * account.seconds / account.retraining_seconds))

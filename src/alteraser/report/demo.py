@@ -30,12 +30,12 @@ from alteraser.unlearn.retrain import Retrain
 DATASET, DIM, LIST_LENGTH = "hobbies", 64, 10
 TRAINER = ALS(max_passes=300, tolerance=1e-6)
 # So many lists tell how the other users fare; all of them would take longer than forgetting by far.
-OTHERS = 4000
+MAX_OTHERS = 4000
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 @dataclass(frozen=True)
-class Account:
+class AccountErasure:
     """One account forgotten in a live model, beside a model retrained without it.
 
     `rbo` is the mean agreement of `n_others` other users' lists with the retrained model's, `re_predict` the mean score
@@ -74,7 +74,7 @@ class Demo:
     data: ForeignTaste
     original: MF
     training_seconds: float
-    account: Account
+    account: AccountErasure
     erasures: dict[str, Erasure[Any]]
     unlearners: dict[str, LiveModel[MF] | Retrain]
     report: Report
@@ -134,7 +134,9 @@ def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, watch: Watch =
     )
 
 
-def _forget_account(original: MF, data: ForeignTaste, rng: np.random.Generator, watch: Watch) -> Account:
+def _forget_account(
+    original: MF, data: ForeignTaste, rng: np.random.Generator, watch: Watch
+) -> AccountErasure:
     full, requests = data.full, Requests.of([{"user": data.account}])
     with watch("Forgetting one account"):
         began = time.perf_counter()
@@ -146,9 +148,9 @@ def _forget_account(original: MF, data: ForeignTaste, rng: np.random.Generator, 
     models = {"original": original, "unlearned": live.model, "retrained": retrained.model}
     by_user = retrained.remain.by(Side.USERS)
     others = by_user.occupied
-    others = np.sort(rng.choice(others, min(OTHERS, len(others)), replace=False))
+    others = np.sort(rng.choice(others, min(MAX_OTHERS, len(others)), replace=False))
     lists = {name: top_k(model, others, LIST_LENGTH, exclude=by_user) for name, model in models.items()}
-    return Account(
+    return AccountErasure(
         n_interactions=len(erasure.change),
         seconds=erasure.cost.seconds,
         opening_seconds=opening,

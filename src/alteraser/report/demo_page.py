@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from alteraser.report import plots
 from alteraser.report.comparison import ACCURACY, RBO, RE_PREDICT, provenance, sections
-from alteraser.report.demo import Account, Demo
+from alteraser.report.demo import AccountErasure, Demo
 from alteraser.report.html import Figure, Section, page
 from alteraser.report.tables import Table, times
 
@@ -38,7 +38,7 @@ def demo_page(demo: Demo, of_models: Mapping[str, Mapping[str, str]], date: str)
     )
 
 
-def _account(account: Account) -> Section:
+def _account(account: AccountErasure) -> Section:
     names = tuple(account.rbo)
     rows = (
         (
