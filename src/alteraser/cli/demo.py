@@ -45,7 +45,7 @@ def demo(
     from alteraser.report.demo import run_demo
 
     make_ready(out, force=force, marked_by=REPORT)
-    result = run_demo(random_generator(seed, "demo"), dataset=dataset, watch=progress)
+    result = run_demo(random_generator(seed, "demo"), dataset=dataset, stage=progress)
     _write(result, out, force=force)
     lists = {each.name: [line.text for line in each.lines] for each in result.lists}
     shown = {

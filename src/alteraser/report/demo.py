@@ -31,7 +31,7 @@ DATASET, DIM, LIST_LENGTH = "hobbies", 64, 10
 TRAINER = ALS(max_passes=300, tolerance=1e-6)
 # So many lists tell how the other users fare; all of them would take longer than forgetting by far.
 MAX_OTHERS = 4000
-Watch = Callable[[str], AbstractContextManager[Progress | None]]
+Stage = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 @dataclass(frozen=True)
@@ -91,33 +91,33 @@ class Demo:
         return {name: erasure.cost.seconds for name, erasure in self.erasures.items()}
 
 
-def _unwatched(_: str) -> AbstractContextManager[None]:
+def _unreported(_: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, watch: Watch = _unwatched) -> Demo:
+def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, stage: Stage = _unreported) -> Demo:
     """Trains on an embedded data set with foreign tastes in it, forgets an account, then the tastes, and compares.
 
-    `watch` gets the name of what is being done and gives what takes its progress.
+    `stage` is entered with the name of each part of the work, and gives a function that takes its progress, or None.
     """
-    with watch("Making the data"):
+    with stage("Making the data"):
         data = foreign_taste(rng, dataset=dataset)
-    with watch("Choosing w0 and l2"):
+    with stage("Choosing w0 and l2"):
         objective = choose_objective(data.full, dim=DIM, rng=rng).objective
     untrained = MF.sized_for(data.full, dim=DIM, objective=objective, rng=rng)
-    with watch("Training the original") as progress:
+    with stage("Training the original") as progress:
         began = time.perf_counter()
         original = fit(untrained, data.full, trainer=TRAINER, progress=progress).model
         training_seconds = time.perf_counter() - began
-    account = _forget_account(original, data, rng, watch)
+    account = _forget_account(original, data, rng, stage)
     live, retrain = LiveModel(original, data.full), Retrain(rng, TRAINER)
-    with watch("Forgetting what was not theirs"):
+    with stage("Forgetting what was not theirs"):
         unlearned = live.forget(data.requests)
-    with watch("Retraining without it, to compare with") as progress:
+    with stage("Retraining without it, to compare with") as progress:
         retrained = retrain.forget(original, data.full, data.requests, progress=progress)
     models = {"original": original, "unlearned": live.model, "retrained": retrained.model}
     remain, forget = retrained.remain, retrained.change
-    with watch("Comparing"):
+    with stage("Comparing"):
         report = compare(models, remain=remain, test=data.test, forget=forget, reference="retrained")
         user, lists = _example_lists(models, data, remain)
     return Demo(
@@ -135,15 +135,15 @@ def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, watch: Watch =
 
 
 def _forget_account(
-    original: MF, data: ForeignTaste, rng: np.random.Generator, watch: Watch
+    original: MF, data: ForeignTaste, rng: np.random.Generator, stage: Stage
 ) -> AccountErasure:
     full, requests = data.full, Requests.of([{"user": data.account}])
-    with watch("Forgetting one account"):
+    with stage("Forgetting one account"):
         began = time.perf_counter()
         live = LiveModel(original, full)
         opening = time.perf_counter() - began
         erasure = live.forget(requests)
-    with watch("Retraining without the account, to compare with") as progress:
+    with stage("Retraining without the account, to compare with") as progress:
         retrained = Retrain(rng, TRAINER).forget(original, full, requests, progress=progress)
     models = {"original": original, "unlearned": live.model, "retrained": retrained.model}
     by_user = retrained.remain.by(Side.USERS)
