@@ -1,4 +1,4 @@
-"""Kernels compiled before they are called, so that no clock counts it: for the types that their annotations name."""
+"""Compiles kernels before they are called, so that no clock counts it: for the types that their annotations name."""
 
 from __future__ import annotations
 
