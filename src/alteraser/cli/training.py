@@ -145,7 +145,9 @@ def train(
     chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
     dtype = {"single": torch.float32, "double": torch.float64}[precision]
-    warm_up("float32", str(dtype).removeprefix("torch."))  # a look at settings is taken in single precision
+    warm_up(
+        "float32", str(dtype).removeprefix("torch.")
+    )  # candidates of settings are trained in single precision
     began = time.perf_counter()
     with progress("Choosing w0 and l2", counts="candidate", figure="NDCG@10") as watch:
         choice = choose_objective(
@@ -159,7 +161,7 @@ def train(
             user_activity=user_activity,
             item_popularity=item_popularity,
         )
-    looked = time.perf_counter() - began
+    seconds_choosing = time.perf_counter() - began
     start = untrained(model, interactions, dim=dim, objective=choice.objective, rng=rng, dtype=dtype)
     began = time.perf_counter()
     with progress("Training") as watch:
@@ -169,7 +171,7 @@ def train(
     version = Version.of(training.model, interactions, read_options=read_options, trainer=chosen)
     version.save(out, force=force)
     result = {"out": str(out), "model": model} | _result(training, interactions) | {"seconds": seconds}
-    result |= _chosen(choice, looked) | {"warnings": concerns(training, interactions, choice)}
+    result |= _chosen(choice, seconds_choosing) | {"warnings": concerns(training, interactions, choice)}
     for warning in result["warnings"]:
         note(f"Warning: {warning}")
     result["wall_seconds"] = wall_seconds()

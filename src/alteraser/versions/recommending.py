@@ -1,4 +1,4 @@
-"""A version as one that recommends and does nothing else: it is read without torch, which takes longest to import."""
+"""Loads what recommending needs of a version, without torch, which takes longest to import."""
 
 from __future__ import annotations
 
