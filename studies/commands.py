@@ -217,8 +217,8 @@ def defaults(
     On nine data sets, parts of them and generated ones, with a rule that has seen none of the same origin.
     """
     from evidence.store import Store
-    from studies.default_cases import data_folder, default_cases, named_case
     from studies.defaults import measure, named_measurements
+    from studies.defaults_data import data_folder, default_cases, named_case
 
     cases = [named_case(name) for name in case] if case else list(default_cases())
     wanted, store, folder = named_measurements(what), Store(out), data_folder(data_dir)

@@ -24,9 +24,9 @@ from alteraser.measure.baselines import MostPopular
 from alteraser.models.objective import RULE, Objective, Rule, noise_edge_at
 from alteraser.tuning.choose import choose_objective
 from evidence.store import Result, Store
-from studies import default_rivals as rivals
-from studies.default_cases import ORIGINALS, DefaultCase
-from studies.default_parts import DIM, Parts
+from studies import defaults_rivals as rivals
+from studies.defaults_data import ORIGINALS, DefaultCase
+from studies.defaults_split import DIM, Parts
 from studies.training_curves import training_curves
 
 GRID_W0, GRID_L2 = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3), (0.001, 0.003, 0.01, 0.03, 0.1)

@@ -11,7 +11,7 @@ from typing import Any
 from alteraser.report import plots
 from evidence.page import Page, Verdict, measured_at, said, table, verdicts
 from evidence.store import Result, Store
-from studies.default_cases import ORIGINALS
+from studies.defaults_data import ORIGINALS
 
 FOLDER = "defaults"
 N_POINTS = 30

@@ -13,8 +13,8 @@ from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
 from alteraser.tuning.choose import choose_objective
 from evidence.store import Result
-from studies.default_parts import Parts
-from studies.default_rivals import implicit
+from studies.defaults_rivals import implicit
+from studies.defaults_split import Parts
 
 PASSES = (1, 2, 4, 8, 16, 32, 64, 128)
 ROUNDS = 3

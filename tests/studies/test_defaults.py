@@ -15,10 +15,10 @@ from alteraser.errors import SettingError
 from alteraser.models.objective import RULE, Rule
 from evidence.store import Result, Store
 from studies import defaults
-from studies.default_cases import ORIGINALS, DefaultCase, default_cases, named_case
-from studies.default_parts import Parts
 from studies.defaults import GRID_L2, GRID_W0, measure, named_measurements, rule_without
+from studies.defaults_data import ORIGINALS, DefaultCase, default_cases, named_case
 from studies.defaults_page import Standing, add_page
+from studies.defaults_split import Parts
 
 MEASURED = Path(__file__).parents[2] / "docs" / "results" / "defaults"
 

@@ -16,7 +16,7 @@ from alteraser.models.objective import Objective
 from alteraser.tuning.search import tune
 from alteraser.tuning.space import Range, SearchSpace
 from evidence.store import Result
-from studies.default_parts import Parts
+from studies.defaults_split import Parts
 
 TRIALS = 20
 
