@@ -218,9 +218,9 @@ def defaults(
     """
     from evidence.store import Store
     from studies.defaults import measure, named_measurements
-    from studies.defaults_data import data_folder, default_cases, named_case
+    from studies.defaults_data import data_cases, data_folder, named_case
 
-    cases = [named_case(name) for name in case] if case else list(default_cases())
+    cases = [named_case(name) for name in case] if case else list(data_cases())
     wanted, store, folder = named_measurements(what), Store(out), data_folder(data_dir)
     records: dict[str, Any] = {}
     with status("Preparing") as say:

@@ -25,7 +25,7 @@ from alteraser.models.objective import RULE, Objective, Rule, noise_edge_at
 from alteraser.tuning.choose import choose_objective
 from evidence.store import Result, Store
 from studies import defaults_rivals as rivals
-from studies.defaults_data import ORIGINALS, DefaultCase
+from studies.defaults_data import ORIGINALS, DataCase
 from studies.defaults_split import DIM, Parts
 from studies.training_curves import training_curves
 
@@ -46,7 +46,7 @@ def named_measurements(text: str) -> tuple[str, ...]:
 
 
 def measure(
-    case: DefaultCase,
+    case: DataCase,
     store: Store,
     *,
     seeds: Sequence[int],
