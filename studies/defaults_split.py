@@ -23,7 +23,7 @@ DEFAULT_TRAINER = ALS()
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class Split:
     """What to train on, and of at most 10,000 users each what was held out to choose by and to judge by."""
 
     train: Interactions
@@ -33,14 +33,14 @@ class Parts:
     dim: int
 
     @classmethod
-    def of(cls, data: Interactions, seed: int, *, dim: int = DIM) -> Parts:
+    def of(cls, data: Interactions, seed: int, *, dim: int = DIM) -> Split:
         rng = np.random.default_rng([seed, 1])
         train, held_out = holdout(data, fraction=0.2, rng=rng)
         coin = rng.random(len(held_out)) < 0.5
         return cls(train, held_out.only(coin), held_out.only(~coin), seed, dim)
 
     @cached_property
-    def _judged(self) -> tuple[tuple[Interactions, NDArray[np.int64]], ...]:
+    def _evaluated(self) -> tuple[tuple[Interactions, NDArray[np.int64]], ...]:
         rng = np.random.default_rng([self.seed, 2])
         return tuple(
             (part, np.sort(rng.permutation(part.by(Side.USERS).occupied)[:MAX_USERS]))
@@ -52,7 +52,7 @@ class Parts:
         seen = self.train.by(Side.USERS)
         figures = (
             float(ranking.ndcg_of_users(model, users, part.by(Side.USERS), K, exclude=seen).mean())
-            for part, users in self._judged
+            for part, users in self._evaluated
         )
         return dict(zip(("validation", "test"), figures, strict=True))
 

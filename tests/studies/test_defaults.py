@@ -18,7 +18,7 @@ from studies import defaults
 from studies.defaults import GRID_L2, GRID_W0, measure, named_measurements, rule_without
 from studies.defaults_data import ORIGINALS, DataCase, data_cases, named_case
 from studies.defaults_page import Standing, add_page
-from studies.defaults_split import Parts
+from studies.defaults_split import Split
 
 MEASURED = Path(__file__).parents[2] / "docs" / "results" / "defaults"
 
@@ -106,8 +106,8 @@ def test_curves_of_training_are_of_the_best_settings_of_both_grids(
 
 def test_the_parts_hold_every_pair_once() -> None:
     data = synthetic(np.random.default_rng(0), n_users=200, n_items=100, mean_interactions=12).data
-    parts = Parts.of(data, seed=1)
-    counts = [each.by(Side.USERS).counts for each in (parts.train, parts.validation, parts.test)]
+    split = Split.of(data, seed=1)
+    counts = [each.by(Side.USERS).counts for each in (split.train, split.validation, split.test)]
     np.testing.assert_array_equal(sum(counts), data.by(Side.USERS).counts)
     assert abs(int(counts[1].sum()) - int(counts[2].sum())) < 0.3 * counts[1].sum()
 
