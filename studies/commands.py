@@ -96,8 +96,8 @@ def headline(
     They are kept apart, in the folder `headline`, so that all its figures are of one measurement.
     """
     from studies.evaluation import Evaluation
+    from studies.headline import FOLDER
     from studies.methods import HEADLINE
-    from studies.opening import FOLDER
     from studies.settings import paper_datasets
 
     evaluation = Evaluation(

@@ -1,4 +1,4 @@
-"""What the results open with: one table beside the paper's, where we fall short and why, one plot."""
+"""The headline of the results: one table beside the paper's, where we fall short and why, one plot."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ makes the pages from the files in [results](results)."""
 
 
 def add_to(page: Page, folder: Path, runs: Sequence[Result]) -> None:
-    """Puts the opening on the page; its plot goes to the folder of its runs."""
+    """Puts the headline on the page; its plot goes to the folder of its runs."""
     page.add("# Results")
     if not runs:
         page.add("The table that belongs here was not measured yet: `python -m studies headline` does it.")
     else:
         records = by_dataset(record for run in runs for record in run["results"])
-        page.add(opening_table(records).markdown(), READING)
+        page.add(headline_table(records).markdown(), READING)
         page.add(" ".join(("**Where we fall short, and why.**", *shortfalls(records))))
         page.plot(folder / "rbo-speed-up.svg", figure(records), "RBO@10 against speed-up")
         page.add(f"{_runs_of(records)} {measured_at(runs)} {_threads(runs)}")
@@ -96,7 +96,7 @@ def by_dataset(records: Iterable[Record]) -> By:
     return {dataset: methods for (dataset, _, _), methods in sorted(grouped(records).items())}
 
 
-def opening_table(records: By) -> Table:
+def headline_table(records: By) -> Table:
     """A row for each data set and method: RBO@10, NDCG@10 and speed-up, the paper's and ours."""
     columns = ("Data set", "Method", *(t for each in FIGURES for t in (f"{each.title}: paper", "ours")))
     rows = [
