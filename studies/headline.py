@@ -42,7 +42,7 @@ IN_THE_PAPER = {name: name for name in (RETRAIN, RETRAIN_STAR, WARM_START)} | {A
 """The methods that the paper has, and what it calls them."""
 
 
-class Figure(NamedTuple):
+class Column(NamedTuple):
     """A column: the figure of a record, where the paper has it, and how many digits are shown."""
 
     title: str
@@ -52,12 +52,12 @@ class Figure(NamedTuple):
     digits: int
 
 
-FIGURES = (
-    Figure("RBO@10", ("rbo", "10"), "consistency", "rbo@10", 3),
-    Figure("NDCG@10", ("ndcg", "10"), "accuracy", "ndcg@10", 3),
-    Figure("Speed-up", ("speed_up",), "efficiency", "speed_up", 1),
+COLUMNS = (
+    Column("RBO@10", ("rbo", "10"), "consistency", "rbo@10", 3),
+    Column("NDCG@10", ("ndcg", "10"), "accuracy", "ndcg@10", 3),
+    Column("Speed-up", ("speed_up",), "efficiency", "speed_up", 1),
 )
-RBO, _, SPEED_UP = FIGURES
+RBO, _, SPEED_UP = COLUMNS
 By = Mapping[str, Mapping[str, Sequence[Record]]]
 """The records by data set and method."""
 
@@ -86,7 +86,7 @@ def add_to(page: Page, folder: Path, runs: Sequence[Result]) -> None:
         records = by_dataset(record for run in runs for record in run["results"])
         page.add(headline_table(records).markdown(), READING)
         page.add(" ".join(("**Where we fall short, and why.**", *shortfalls(records))))
-        page.plot(folder / "rbo-speed-up.svg", figure(records), "RBO@10 against speed-up")
+        page.plot(folder / "rbo-speed-up.svg", agreement_plot(records), "RBO@10 against speed-up")
         page.add(f"{_runs_of(records)} {measured_at(runs)} {_threads(runs)}")
     page.add(MEASURED)
 
@@ -98,12 +98,12 @@ def by_dataset(records: Iterable[Record]) -> By:
 
 def headline_table(records: By) -> Table:
     """A row for each data set and method: RBO@10, NDCG@10 and speed-up, the paper's and ours."""
-    columns = ("Data set", "Method", *(t for each in FIGURES for t in (f"{each.title}: paper", "ours")))
+    columns = ("Data set", "Method", *(t for each in COLUMNS for t in (f"{each.title}: paper", "ours")))
     rows = [
         (
             f"**{dataset}**" if name == RETRAIN else "",
             f"**{SHORT[name]}**" if name == AFFECTED else SHORT.get(name, name),
-            *(cell for each in FIGURES for cell in _cells(each, dataset, name, methods[name])),
+            *(cell for each in COLUMNS for cell in _cells(each, dataset, name, methods[name])),
         )
         for dataset, methods in records.items()
         for name in ROWS
@@ -111,23 +111,23 @@ def headline_table(records: By) -> Table:
     return Table("Results", columns, tuple(rows))
 
 
-def _cells(figure: Figure, dataset: str, method: str, records: Sequence[Record]) -> tuple[str, str]:
-    published = published_of(figure, dataset, method)
-    ours = f"{mean_of(records, *figure.path):.{figure.digits}f}"
-    return "" if published is None else f"{published:.{figure.digits}f}", ours
+def _cells(column: Column, dataset: str, method: str, records: Sequence[Record]) -> tuple[str, str]:
+    published = published_of(column, dataset, method)
+    ours = f"{mean_of(records, *column.path):.{column.digits}f}"
+    return "" if published is None else f"{published:.{column.digits}f}", ours
 
 
-def published_of(figure: Figure, dataset: str, method: str) -> float | None:
+def published_of(column: Column, dataset: str, method: str) -> float | None:
     """What the paper printed, if it did."""
-    known: Mapping[str, float] = paper()[figure.part][dataset].get(IN_THE_PAPER.get(method), {})
-    return known.get(figure.name)
+    known: Mapping[str, float] = paper()[column.part][dataset].get(IN_THE_PAPER.get(method), {})
+    return known.get(column.name)
 
 
 def shortfalls(records: By) -> Iterator[str]:
     """Two sentences: where agreement falls short of Retrain*'s, where speed falls short of the paper's, and why."""
 
-    def mean(dataset: str, method: str, figure: Figure = RBO) -> str:
-        return f"{mean_of(records[dataset][method], *figure.path):.{figure.digits}f}"
+    def mean(dataset: str, method: str, column: Column = RBO) -> str:
+        return f"{mean_of(records[dataset][method], *column.path):.{column.digits}f}"
 
     less = [d for d in records if float(mean(d, AFFECTED)) < float(mean(d, RETRAIN_STAR))]
     slower = [
@@ -160,7 +160,7 @@ def shortfalls(records: By) -> Iterator[str]:
         yield "Nowhere does AltEraser agree less with Retrain than Retrain* does, or gain less time than in the paper."
 
 
-def figure(records: By) -> str:
+def agreement_plot(records: By) -> str:
     """Agreement against speed-up: a panel for each data set, every run, the means, and the paper's figures."""
     ours = {
         dataset: {
@@ -187,8 +187,8 @@ def figure(records: By) -> str:
     )
 
 
-def _of_runs(records: Sequence[Record], figure: Figure) -> list[float]:
-    return [mean_of([record], *figure.path) for record in records]
+def _of_runs(records: Sequence[Record], column: Column) -> list[float]:
+    return [mean_of([record], *column.path) for record in records]
 
 
 def number_of(runs: Sequence[Result]) -> str:

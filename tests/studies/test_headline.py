@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from alteraser.report import plots
-from studies.headline import by_dataset, figure, headline_table, shortfalls
+from studies.headline import agreement_plot, by_dataset, headline_table, shortfalls
 from studies.methods import (
     AFFECTED,
     AH_FORGETTING,
@@ -162,7 +162,7 @@ def test_what_does_not_fall_short_is_not_said_to() -> None:
 
 
 def test_the_plot_has_a_point_for_each_run() -> None:
-    drawn = figure(by_dataset(records()))
+    drawn = agreement_plot(by_dataset(records()))
     assert all(dataset in drawn for dataset in DATASETS)
     one_more = [*records(), *(record(dataset, AFFECTED, 2) for dataset in DATASETS)]
-    assert figure(by_dataset(one_more)).count("<use ") == drawn.count("<use ") + len(DATASETS)
+    assert agreement_plot(by_dataset(one_more)).count("<use ") == drawn.count("<use ") + len(DATASETS)
