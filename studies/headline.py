@@ -29,9 +29,9 @@ FOLDER = "headline"
 
 ROWS = (RETRAIN, RETRAIN_STAR, RETRAIN_INDEPENDENT, WARM_START, AFFECTED, SHARED_WEIGHTS, SHARED_SEED)
 """The methods in the table."""
-POINTS = (*ROWS[1:], AH_FORGETTING)
+PLOTTED = (*ROWS[1:], AH_FORGETTING)
 """The methods in the plot: Retrain agrees with itself."""
-SHORT = {
+SHORT_NAMES = {
     AFFECTED: "AltEraser",
     SHARED_WEIGHTS: "AltEraser, original from Retrain's initial weights",
     SHARED_SEED: "AltEraser, original from Retrain's seed",
@@ -58,15 +58,15 @@ COLUMNS = (
     Column("Speed-up", ("speed_up",), "efficiency", "speed_up", 1),
 )
 RBO, _, SPEED_UP = COLUMNS
-By = Mapping[str, Mapping[str, Sequence[Record]]]
+RecordsByMethod = Mapping[str, Mapping[str, Sequence[Record]]]
 """The records by data set and method."""
 
-READING = """RBO@10: how far the top ten of the forgetting users agree with those of Retrain (1: the same lists).
+LEGEND = """RBO@10: how far the top ten of the forgetting users agree with those of Retrain (1: the same lists).
 NDCG@10: accuracy for them on held-out interactions. Speed-up: Retrain's seconds by the method's. Retrain* starts from
 Retrain's initial weights, Retrain (independent) and the original from their own; an original from Retrain's seed has
 its initial weights and its order of batches. AltEraser is the package's default."""
 
-MEASURED = """## How it was measured
+METHOD = """## How it was measured
 
 The evaluation of *Forgetting Fast in Recommender Systems* run again: 64 users, whose injected false interactions are
 forgotten (noise scenario); ENMF trained by AdamW with early stopping. The paper's code was never released. What it
@@ -84,25 +84,25 @@ def add_to(page: Page, folder: Path, runs: Sequence[Result]) -> None:
         page.add("The table that belongs here was not measured yet: `python -m studies headline` does it.")
     else:
         records = by_dataset(record for run in runs for record in run["results"])
-        page.add(headline_table(records).markdown(), READING)
+        page.add(headline_table(records).markdown(), LEGEND)
         page.add(" ".join(("**Where we fall short, and why.**", *shortfalls(records))))
         page.plot(folder / "rbo-speed-up.svg", agreement_plot(records), "RBO@10 against speed-up")
         page.add(f"{_runs_of(records)} {measured_at(runs)} {_threads(runs)}")
-    page.add(MEASURED)
+    page.add(METHOD)
 
 
-def by_dataset(records: Iterable[Record]) -> By:
+def by_dataset(records: Iterable[Record]) -> RecordsByMethod:
     """The records by data set and method."""
     return {dataset: methods for (dataset, _, _), methods in sorted(grouped(records).items())}
 
 
-def headline_table(records: By) -> Table:
+def headline_table(records: RecordsByMethod) -> Table:
     """A row for each data set and method: RBO@10, NDCG@10 and speed-up, the paper's and ours."""
     columns = ("Data set", "Method", *(t for each in COLUMNS for t in (f"{each.title}: paper", "ours")))
     rows = [
         (
             f"**{dataset}**" if name == RETRAIN else "",
-            f"**{SHORT[name]}**" if name == AFFECTED else SHORT.get(name, name),
+            f"**{SHORT_NAMES[name]}**" if name == AFFECTED else SHORT_NAMES.get(name, name),
             *(cell for each in COLUMNS for cell in _cells(each, dataset, name, methods[name])),
         )
         for dataset, methods in records.items()
@@ -123,7 +123,7 @@ def published_of(column: Column, dataset: str, method: str) -> float | None:
     return known.get(column.name)
 
 
-def shortfalls(records: By) -> Iterator[str]:
+def shortfalls(records: RecordsByMethod) -> Iterator[str]:
     """Two sentences: where agreement falls short of Retrain*'s, where speed falls short of the paper's, and why."""
 
     def mean(dataset: str, method: str, column: Column = RBO) -> str:
@@ -160,19 +160,19 @@ def shortfalls(records: By) -> Iterator[str]:
         yield "Nowhere does AltEraser agree less with Retrain than Retrain* does, or gain less time than in the paper."
 
 
-def agreement_plot(records: By) -> str:
+def agreement_plot(records: RecordsByMethod) -> str:
     """Agreement against speed-up: a panel for each data set, every run, the means, and the paper's figures."""
     ours = {
         dataset: {
-            SHORT.get(name, name): (_of_runs(methods[name], SPEED_UP), _of_runs(methods[name], RBO))
-            for name in POINTS
+            SHORT_NAMES.get(name, name): (_of_runs(methods[name], SPEED_UP), _of_runs(methods[name], RBO))
+            for name in PLOTTED
         }
         for dataset, methods in records.items()
     }
     published = {
         dataset: {
-            SHORT.get(name, name): (published_of(SPEED_UP, dataset, name) or 1.0, value)
-            for name in POINTS
+            SHORT_NAMES.get(name, name): (published_of(SPEED_UP, dataset, name) or 1.0, value)
+            for name in PLOTTED
             if (value := published_of(RBO, dataset, name)) is not None
         }
         for dataset in records
@@ -196,7 +196,7 @@ def number_of(runs: Sequence[Result]) -> str:
     return f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
 
 
-def _runs_of(records: By) -> str:
+def _runs_of(records: RecordsByMethod) -> str:
     """How many runs each data set has; said once if they are as many."""
     counts = {dataset: len(methods[RETRAIN]) for dataset, methods in records.items()}
     if len(set(counts.values())) == 1:
