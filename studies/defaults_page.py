@@ -28,7 +28,7 @@ steps the choice looks around the rule was decided with these data sets in view.
 
 
 @dataclass(frozen=True)
-class Standing:
+class CaseScores:
     """Of one case, what was reached on the test part of each split: `best` by the grid, the others by their names."""
 
     case: str
@@ -38,7 +38,7 @@ class Standing:
     curve: Result | None
 
     @classmethod
-    def of(cls, result: Result) -> Standing | None:
+    def of(cls, result: Result) -> CaseScores | None:
         """None where no split has both the whole grid and the default."""
         by_split = {seed: _reached(split) for seed, split in _by_split(result["records"]).items()}
         whole = {seed: each for seed, each in by_split.items() if "best" in each and "default" in each}
@@ -63,8 +63,8 @@ class Standing:
 def add_page(path: Path, folder: Path) -> int:
     """Writes the page with its plot; returns how many results there are."""
     results = dict(Store(folder).all())
-    found = {name: Standing.of(result) for name, result in results.items()}
-    standings = [each for each in found.values() if each is not None]
+    found = {name: CaseScores.of(result) for name, result in results.items()}
+    cases = [each for each in found.values() if each is not None]
     page = Page(path)
     records = [record for result in results.values() for record in result["records"]]
     page.add(
@@ -72,15 +72,15 @@ def add_page(path: Path, folder: Path) -> int:
     )
     originals = [found[name] for name in ORIGINALS if found.get(name) is not None]
     if originals:
-        _add_figures(page, folder, [each for each in originals if each], standings)
+        _add_figures(page, folder, [each for each in originals if each], cases)
     page.write()
     return len(results)
 
 
 def _add_figures(
-    page: Page, folder: Path, originals: Sequence[Standing], standings: Sequence[Standing]
+    page: Page, folder: Path, originals: Sequence[CaseScores], cases: Sequence[CaseScores]
 ) -> None:
-    parts = [each for each in standings if each.case not in ORIGINALS]
+    parts = [each for each in cases if each.case not in ORIGINALS]
     page.add(verdicts("", _verdicts(originals, parts)).markdown())
     shares = {each.case: each.ratio("default") or 0.0 for each in [*originals, *parts]}
     page.plot(
@@ -98,10 +98,10 @@ def _add_figures(
         )
 
 
-def _add_curves(page: Page, folder: Path, standings: Sequence[Standing]) -> None:
-    if not standings:
+def _add_curves(page: Page, folder: Path, cases: Sequence[CaseScores]) -> None:
+    if not cases:
         return
-    curves = {each.case: each.curve for each in standings if each.curve}
+    curves = {each.case: each.curve for each in cases if each.curve}
     drawn = {
         case: {
             name: ([point["seconds"] for point in points], [point["test"] for point in points])
@@ -155,7 +155,7 @@ def _reached_within(points: Sequence[Result], seconds: float) -> float | None:
     ).get("test")
 
 
-def _verdicts(originals: Sequence[Standing], parts: Sequence[Standing]) -> Iterable[Verdict]:
+def _verdicts(originals: Sequence[CaseScores], parts: Sequence[CaseScores]) -> Iterable[Verdict]:
     def on_each(
         text: str, limit: float, ratios: Iterable[float | None], *, above: bool = False
     ) -> Iterable[Verdict]:
@@ -199,7 +199,7 @@ def _verdicts(originals: Sequence[Standing], parts: Sequence[Standing]) -> Itera
     )
 
 
-def _table(standings: Sequence[Standing]) -> str:
+def _table(cases: Sequence[CaseScores]) -> str:
     columns = (
         "Data",
         "Users",
@@ -217,7 +217,7 @@ def _table(standings: Sequence[Standing]) -> str:
         "Most popular",
     )
     rows = []
-    for each in standings:
+    for each in cases:
         share = each.ratio("default") or 0.0
         figures = (each.mean(name) for name in ("rule", "tune", "implicit", "implicit-grid", "popular"))
         rows.append(

@@ -17,7 +17,7 @@ from evidence.store import Result, Store
 from studies import defaults
 from studies.defaults import GRID_L2, GRID_W0, measure, named_measurements, rule_without
 from studies.defaults_data import ORIGINALS, DataCase, data_cases, named_case
-from studies.defaults_page import Standing, add_page
+from studies.defaults_page import CaseScores, add_page
 from studies.defaults_split import Split
 
 MEASURED = Path(__file__).parents[2] / "docs" / "results" / "defaults"
@@ -123,10 +123,10 @@ def test_the_page_tells_the_share_of_the_best_on_validation(tmp_path: Path) -> N
         {"what": "implicit", "seed": 0, "validation": 0.1, "test": 0.4},
         {"what": "default", "seed": 1, "validation": 0.1, "test": 0.01},  # its grid is not there
     ]
-    standing = Standing.of(result)
-    assert standing is not None
-    assert list(standing.by_split) == [0]
-    assert standing.ratio("default") == pytest.approx(0.96)
+    scores = CaseScores.of(result)
+    assert scores is not None
+    assert list(scores.by_split) == [0]
+    assert scores.ratio("default") == pytest.approx(0.96)
     store = Store(tmp_path / "results")
     store.create()
     store.write("ml-100k", result)
