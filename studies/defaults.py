@@ -33,15 +33,17 @@ GRID_W0, GRID_L2 = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3), (0.001, 0.003, 0.01, 0.
 # The grid of implicit's settings, as many points: of alpha, which is 1/w0, and of its plain penalty.
 GRID_ALPHA, GRID_REGULARIZATION = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0), (0.01, 0.1, 1.0, 10.0, 100.0)
 W0_FACTORS, TIGHTNESSES = (0.5, 0.7, 1.0, 1.4, 2.0), (0.15, 0.2, 0.3, 0.4, 0.5)
-WHAT = ("grid", "default", "rule", "popular", "implicit", "implicit-grid", "tune", "curve")
+MEASUREMENTS = ("grid", "default", "rule", "popular", "implicit", "implicit-grid", "tune", "curve")
 Announce = Callable[[str], None]
 
 
 def named_measurements(text: str) -> tuple[str, ...]:
     """What is to be measured, from a list separated by commas."""
     named = tuple(part.strip() for part in text.split(","))
-    if unknown := [each for each in named if each not in WHAT]:
-        raise SettingError(f"{', '.join(map(repr, unknown))} cannot be measured; {', '.join(WHAT)} can.")
+    if unknown := [each for each in named if each not in MEASUREMENTS]:
+        raise SettingError(
+            f"{', '.join(map(repr, unknown))} cannot be measured; {', '.join(MEASUREMENTS)} can."
+        )
     return named
 
 
@@ -80,14 +82,15 @@ def _wanted(
     if "grid" in what:
         for w0, l2 in product(GRID_W0, GRID_L2):
             point = {"what": "grid", **seed, "w0": w0, "l2": l2}
-            yield point, lambda w0=w0, l2=l2: split.trained(Objective(w0=w0, l2=l2))  # type: ignore[misc]
+            objective = Objective(w0=w0, l2=l2)
+            yield point, lambda objective=objective: split.train_and_evaluate(objective)  # type: ignore[misc]
     if "default" in what:
         yield {"what": "default", **seed}, lambda: _default(split, rule)
     if "rule" in what:
         of_rule = {"w0_factor": rule.w0_factor, "tightness": rule.tightness}
         yield (
             {"what": "rule", **seed},
-            lambda: {**split.trained(Objective.for_data(split.train, rule=rule)), **of_rule},
+            lambda: {**split.train_and_evaluate(Objective.for_data(split.train, rule=rule)), **of_rule},
         )
     if "popular" in what:
         yield {"what": "popular", **seed}, lambda: split.ndcg(MostPopular.of(split.train))
@@ -124,7 +127,7 @@ def _default(split: Split, rule: Rule) -> Result:
     )
     looked = {"seconds_choosing": time.perf_counter() - began, "candidates": len(choice.candidates)}
     of_rule = {"w0_factor": rule.w0_factor, "tightness": rule.tightness}
-    return {**split.trained(choice.objective), **looked, **of_rule}
+    return {**split.train_and_evaluate(choice.objective), **looked, **of_rule}
 
 
 def describe(data: Interactions) -> Result:

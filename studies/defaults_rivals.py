@@ -1,4 +1,4 @@
-"""What default settings are set beside: implicit's ALS, and the search of `alteraser tune`."""
+"""What default settings are compared with: implicit's ALS, and the search of `alteraser tune`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def tuned(split: Split) -> Result:
     found = tune(split.train, model="mf", space=fixed, trials=TRIALS, seed=split.seed)
     searching = time.perf_counter() - began
     best = found.best.settings
-    return {**split.trained(Objective(w0=best["w0"], l2=best["l2"])), "seconds_searching": searching}
+    return {
+        **split.train_and_evaluate(Objective(w0=best["w0"], l2=best["l2"])),
+        "seconds_searching": searching,
+    }
 
 
 def implicit(split: Split, **settings: float) -> Result:

@@ -1,4 +1,4 @@
-"""A data set split into what to train on, what to choose by and what to judge by."""
+"""A data set split into training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_TRAINER = ALS()
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What to train on, and of at most 10,000 users each what was held out to choose by and to judge by."""
+    """The parts of a data set; NDCG@10 is measured on at most 10,000 users of the validation and of the test part."""
 
     train: Interactions
     validation: Interactions
@@ -56,8 +56,8 @@ class Split:
         )
         return dict(zip(("validation", "test"), figures, strict=True))
 
-    def trained(self, objective: Objective, trainer: ALS = DEFAULT_TRAINER) -> Result:
-        """A model with these settings, trained as `train` does it unless another trainer is given, and judged."""
+    def train_and_evaluate(self, objective: Objective, trainer: ALS = DEFAULT_TRAINER) -> Result:
+        """The record of a model with these settings, trained as `train` does it unless another trainer is given."""
         start = self.untrained(objective)
         began = time.perf_counter()
         training = trainer.train(start, self.train, rng=None)

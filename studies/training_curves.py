@@ -29,13 +29,13 @@ def training_curves(split: Split, ours: Result, theirs: Result) -> Result:
     objective = Objective(w0=ours["w0"], l2=ours["l2"])
     settings = {name: theirs[name] for name in ("alpha", "regularization")}
     warm_up_for(split.untrained(objective))
-    n_passes = split.trained(objective)["passes"]
+    n_passes = split.train_and_evaluate(objective)["passes"]
     lengths = [*takewhile(lambda each: each < n_passes, PASSES), n_passes]
     curves: dict[str, list[Result]] = {"ours": [], "implicit": []}
     for length in lengths:
         rounds = [
             {
-                "ours": split.trained(objective, ALS(max_passes=length)),
+                "ours": split.train_and_evaluate(objective, ALS(max_passes=length)),
                 "implicit": implicit(split, iterations=length, **settings),
             }
             for _ in range(ROUNDS)
@@ -53,7 +53,7 @@ def _cost_of_choosing(split: Split) -> Result:
         began = time.perf_counter()
         choice = choose_objective(split.train, dim=split.dim, rng=np.random.default_rng([split.seed, 4]))
         choosing.append(time.perf_counter() - began)
-        training.append(split.trained(choice.objective)["seconds"])
+        training.append(split.train_and_evaluate(choice.objective)["seconds"])
     return {
         "seconds_choosing": statistics.median(choosing),
         "seconds_training": statistics.median(training),
