@@ -96,8 +96,8 @@ def headline(
     They are kept apart, in the folder `headline`, so that all its figures are of one measurement.
     """
     from studies.evaluation import Evaluation
+    from studies.headline import FOLDER
     from studies.methods import HEADLINE
-    from studies.opening import FOLDER
     from studies.settings import paper_datasets
 
     evaluation = Evaluation(
@@ -217,10 +217,10 @@ def defaults(
     On nine data sets, parts of them and generated ones, with a rule that has seen none of the same origin.
     """
     from evidence.store import Store
-    from studies.default_cases import data_folder, default_cases, named_case
     from studies.defaults import measure, named_measurements
+    from studies.defaults_data import data_cases, data_folder, named_case
 
-    cases = [named_case(name) for name in case] if case else list(default_cases())
+    cases = [named_case(name) for name in case] if case else list(data_cases())
     wanted, store, folder = named_measurements(what), Store(out), data_folder(data_dir)
     records: dict[str, Any] = {}
     with status("Preparing") as say:

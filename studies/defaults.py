@@ -24,29 +24,31 @@ from alteraser.measure.baselines import MostPopular
 from alteraser.models.objective import RULE, Objective, Rule, noise_edge_at
 from alteraser.tuning.choose import choose_objective
 from evidence.store import Result, Store
-from studies import default_rivals as rivals
-from studies.default_cases import ORIGINALS, DefaultCase
-from studies.default_parts import DIM, Parts
+from studies import defaults_rivals as rivals
+from studies.defaults_data import ORIGINALS, DataCase
+from studies.defaults_split import DIM, Split
 from studies.training_curves import training_curves
 
 GRID_W0, GRID_L2 = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3), (0.001, 0.003, 0.01, 0.03, 0.1)
 # The grid of implicit's settings, as many points: of alpha, which is 1/w0, and of its plain penalty.
 GRID_ALPHA, GRID_REGULARIZATION = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0), (0.01, 0.1, 1.0, 10.0, 100.0)
 W0_FACTORS, TIGHTNESSES = (0.5, 0.7, 1.0, 1.4, 2.0), (0.15, 0.2, 0.3, 0.4, 0.5)
-WHAT = ("grid", "default", "rule", "popular", "implicit", "implicit-grid", "tune", "curve")
+MEASUREMENTS = ("grid", "default", "rule", "popular", "implicit", "implicit-grid", "tune", "curve")
 Announce = Callable[[str], None]
 
 
 def named_measurements(text: str) -> tuple[str, ...]:
     """What is to be measured, from a list separated by commas."""
     named = tuple(part.strip() for part in text.split(","))
-    if unknown := [each for each in named if each not in WHAT]:
-        raise SettingError(f"{', '.join(map(repr, unknown))} cannot be measured; {', '.join(WHAT)} can.")
+    if unknown := [each for each in named if each not in MEASUREMENTS]:
+        raise SettingError(
+            f"{', '.join(map(repr, unknown))} cannot be measured; {', '.join(MEASUREMENTS)} can."
+        )
     return named
 
 
 def measure(
-    case: DefaultCase,
+    case: DataCase,
     store: Store,
     *,
     seeds: Sequence[int],
@@ -62,8 +64,8 @@ def measure(
     data = case.load(folder)
     described = {"case": case.name, "origin": case.origin, "data": describe(data)}
     for seed in seeds:
-        parts = Parts.of(data, seed, dim=dim)
-        for key, make in _wanted(parts, what, rule, records):
+        split = Split.of(data, seed, dim=dim)
+        for key, make in _wanted(split, what, rule, records):
             if any(all(each.get(name) == value for name, value in key.items()) for each in records):
                 continue
             announce(f"{case.name}, seed {seed}: {', '.join(f'{value}' for value in key.values())}")
@@ -73,58 +75,59 @@ def measure(
 
 
 def _wanted(
-    parts: Parts, what: Sequence[str], rule: Rule, records: Sequence[Result]
+    split: Split, what: Sequence[str], rule: Rule, records: Sequence[Result]
 ) -> Iterable[tuple[Result, Callable[[], Result]]]:
     """What is to be measured with one split: the key of each record, and what makes it from those that are there."""
-    seed = {"seed": parts.seed}
+    seed = {"seed": split.seed}
     if "grid" in what:
         for w0, l2 in product(GRID_W0, GRID_L2):
             point = {"what": "grid", **seed, "w0": w0, "l2": l2}
-            yield point, lambda w0=w0, l2=l2: parts.trained(Objective(w0=w0, l2=l2))  # type: ignore[misc]
+            objective = Objective(w0=w0, l2=l2)
+            yield point, lambda objective=objective: split.train_and_evaluate(objective)  # type: ignore[misc]
     if "default" in what:
-        yield {"what": "default", **seed}, lambda: _default(parts, rule)
+        yield {"what": "default", **seed}, lambda: _default(split, rule)
     if "rule" in what:
         of_rule = {"w0_factor": rule.w0_factor, "tightness": rule.tightness}
         yield (
             {"what": "rule", **seed},
-            lambda: {**parts.trained(Objective.for_data(parts.train, rule=rule)), **of_rule},
+            lambda: {**split.train_and_evaluate(Objective.for_data(split.train, rule=rule)), **of_rule},
         )
     if "popular" in what:
-        yield {"what": "popular", **seed}, lambda: parts.ndcg(MostPopular.of(parts.train))
+        yield {"what": "popular", **seed}, lambda: split.ndcg(MostPopular.of(split.train))
     if "tune" in what:
-        yield {"what": "tune", **seed}, lambda: rivals.tuned(parts)
+        yield {"what": "tune", **seed}, lambda: rivals.tuned(split)
     if "implicit" in what:
-        yield {"what": "implicit", **seed}, lambda: rivals.implicit(parts)
+        yield {"what": "implicit", **seed}, lambda: rivals.implicit(split)
     if "implicit-grid" in what:
         for alpha, regularization in product(GRID_ALPHA, GRID_REGULARIZATION):
             settings = {"alpha": alpha, "regularization": regularization}
             yield (
                 {"what": "implicit-grid", **seed, **settings},
-                lambda settings=settings: rivals.implicit(parts, **settings),  # type: ignore[misc]
+                lambda settings=settings: rivals.implicit(split, **settings),  # type: ignore[misc]
             )
     if "curve" in what:
-        yield {"what": "curve", **seed}, lambda: training_curves(parts, *_best_of_both_grids(parts, records))
+        yield {"what": "curve", **seed}, lambda: training_curves(split, *_best_of_both_grids(split, records))
 
 
-def _best_of_both_grids(parts: Parts, records: Sequence[Result]) -> tuple[Result, Result]:
+def _best_of_both_grids(split: Split, records: Sequence[Result]) -> tuple[Result, Result]:
     """The records of our settings and of implicit's that are best on the validation part of this split."""
     found = []
     for grid in ("grid", "implicit-grid"):
-        points = [each for each in records if (each["what"], each["seed"]) == (grid, parts.seed)]
+        points = [each for each in records if (each["what"], each["seed"]) == (grid, split.seed)]
         if len(points) < len(GRID_W0) * len(GRID_L2):
             raise SettingError(f"A curve needs the best of {grid}, which is not whole: measure that first.")
         found.append(max(points, key=lambda point: float(point["validation"])))
     return found[0], found[1]
 
 
-def _default(parts: Parts, rule: Rule) -> Result:
+def _default(split: Split, rule: Rule) -> Result:
     began = time.perf_counter()
     choice = choose_objective(
-        parts.train, dim=parts.dim, rng=np.random.default_rng([parts.seed, 4]), rule=rule
+        split.train, dim=split.dim, rng=np.random.default_rng([split.seed, 4]), rule=rule
     )
     looked = {"seconds_choosing": time.perf_counter() - began, "candidates": len(choice.candidates)}
     of_rule = {"w0_factor": rule.w0_factor, "tightness": rule.tightness}
-    return {**parts.trained(choice.objective), **looked, **of_rule}
+    return {**split.train_and_evaluate(choice.objective), **looked, **of_rule}
 
 
 def describe(data: Interactions) -> Result:

@@ -9,7 +9,7 @@ from pathlib import Path
 from alteraser.errors import DataError
 from evidence.page import YES, Page, measured_at
 from evidence.store import Result, Store
-from studies import defaults_page, opening
+from studies import defaults_page, headline
 from studies.figures import FIGURES, case_figures
 from studies.goals import goals_table
 from studies.tables import Group, grouped, statistics_table, study_table, tables, tuning_table
@@ -46,7 +46,7 @@ and kuairec-binary in the paper's regime its AltErasers are one forgetting pass 
 
 def write_page(folder: Path, path: Path) -> int:
     """Writes the page, those beside it and their plots, which go to the results; returns how many results there are."""
-    results, headline = dict(Store(folder).all()), dict(Store(folder / opening.FOLDER).all())
+    results, headline_results = dict(Store(folder).all()), dict(Store(folder / headline.FOLDER).all())
     cases = [result["runs"] for result in results.values() if "runs" in result]
     studies = {name: result for name, result in results.items() if "study" in result}
     searches = [result for result in results.values() if "trials" in result]
@@ -62,8 +62,8 @@ def write_page(folder: Path, path: Path) -> int:
     _add_studies(pages["studies"], folder, studies)
     _add_settings(pages["settings"], cases, searches)
     first = Page(path)
-    opening.add_to(
-        first, folder / opening.FOLDER, [run for each in headline.values() for run in each["runs"]]
+    headline.add_to(
+        first, folder / headline.FOLDER, [run for each in headline_results.values() for run in each["runs"]]
     )
     links = [f"- [{pages[end].path.stem}]({pages[end].path.name}): {text}" for end, text in PAGES.items()]
     links.append("- [defaults](defaults.md): how good the settings are that `alteraser train` chooses")
@@ -71,7 +71,7 @@ def write_page(folder: Path, path: Path) -> int:
     for page in (first, *pages.values()):
         page.write()
     of_defaults = defaults_page.add_page(path.with_name("defaults.md"), folder / defaults_page.FOLDER)
-    return len(results) + len(headline) + of_defaults
+    return len(results) + len(headline_results) + of_defaults
 
 
 def _begin(page: Page, title: str, text: str, measured: Iterable[Result], *, by_engine: bool = True) -> None:
@@ -106,7 +106,7 @@ def _add_case(page: Page, folder: Path, runs: Sequence[Result]) -> None:
     records = [record for run in runs for record in run["results"]]
     ((case, methods),) = grouped(records).items()
     dataset, _, regime = case
-    page.add(f"## {dataset}, {regime} regime", f"{opening.number_of(runs)}. {measured_at(runs)}")
+    page.add(f"## {dataset}, {regime} regime", f"{headline.number_of(runs)}. {measured_at(runs)}")
     for name, svg in case_figures(methods):
         page.plot(folder / f"{'-'.join(case)}-{name}.svg", svg, name)
     for table in tables(records):

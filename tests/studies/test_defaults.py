@@ -15,10 +15,10 @@ from alteraser.errors import SettingError
 from alteraser.models.objective import RULE, Rule
 from evidence.store import Result, Store
 from studies import defaults
-from studies.default_cases import ORIGINALS, DefaultCase, default_cases, named_case
-from studies.default_parts import Parts
 from studies.defaults import GRID_L2, GRID_W0, measure, named_measurements, rule_without
-from studies.defaults_page import Standing, add_page
+from studies.defaults_data import ORIGINALS, DataCase, data_cases, named_case
+from studies.defaults_page import CaseScores, add_page
+from studies.defaults_split import Split
 
 MEASURED = Path(__file__).parents[2] / "docs" / "results" / "defaults"
 
@@ -66,7 +66,7 @@ def test_records_are_kept_and_not_made_again(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(defaults, "GRID_W0", (0.1,))
     monkeypatch.setattr(defaults, "GRID_L2", (0.01, 0.03))
     data = synthetic(np.random.default_rng(0), n_users=200, n_items=100, mean_interactions=12).data
-    case = DefaultCase("small", "small", lambda _: data)
+    case = DataCase("small", "small", lambda _: data)
     said: list[str] = []
     store, what = Store(tmp_path), ("grid", "default", "rule", "popular", "implicit")
     records = measure(case, store, seeds=[0], what=what, folder=tmp_path, dim=4, announce=said.append)
@@ -86,7 +86,7 @@ def test_curves_of_training_are_of_the_best_settings_of_both_grids(
     monkeypatch.setattr(defaults, "GRID_ALPHA", (1.0, 10.0))
     monkeypatch.setattr(defaults, "GRID_REGULARIZATION", (0.1,))
     data = synthetic(np.random.default_rng(0), n_users=200, n_items=100, mean_interactions=12).data
-    case, store = DefaultCase("small", "small", lambda _: data), Store(tmp_path)
+    case, store = DataCase("small", "small", lambda _: data), Store(tmp_path)
     with pytest.raises(SettingError, match="best of grid, which is not whole"):
         measure(case, store, seeds=[0], what=["curve"], folder=tmp_path, dim=4)
     records = measure(case, store, seeds=[0], what=["grid", "implicit-grid", "curve"], folder=tmp_path, dim=4)
@@ -106,8 +106,8 @@ def test_curves_of_training_are_of_the_best_settings_of_both_grids(
 
 def test_the_parts_hold_every_pair_once() -> None:
     data = synthetic(np.random.default_rng(0), n_users=200, n_items=100, mean_interactions=12).data
-    parts = Parts.of(data, seed=1)
-    counts = [each.by(Side.USERS).counts for each in (parts.train, parts.validation, parts.test)]
+    split = Split.of(data, seed=1)
+    counts = [each.by(Side.USERS).counts for each in (split.train, split.validation, split.test)]
     np.testing.assert_array_equal(sum(counts), data.by(Side.USERS).counts)
     assert abs(int(counts[1].sum()) - int(counts[2].sum())) < 0.3 * counts[1].sum()
 
@@ -123,10 +123,10 @@ def test_the_page_tells_the_share_of_the_best_on_validation(tmp_path: Path) -> N
         {"what": "implicit", "seed": 0, "validation": 0.1, "test": 0.4},
         {"what": "default", "seed": 1, "validation": 0.1, "test": 0.01},  # its grid is not there
     ]
-    standing = Standing.of(result)
-    assert standing is not None
-    assert list(standing.by_split) == [0]
-    assert standing.ratio("default") == pytest.approx(0.96)
+    scores = CaseScores.of(result)
+    assert scores is not None
+    assert list(scores.by_split) == [0]
+    assert scores.ratio("default") == pytest.approx(0.96)
     store = Store(tmp_path / "results")
     store.create()
     store.write("ml-100k", result)
@@ -137,7 +137,7 @@ def test_the_page_tells_the_share_of_the_best_on_validation(tmp_path: Path) -> N
 
 
 def test_the_cases_are_the_originals_their_parts_and_generated_ones() -> None:
-    names = [case.name for case in default_cases()]
+    names = [case.name for case in data_cases()]
     assert names[: len(ORIGINALS)] == list(ORIGINALS)
     assert len(names) == len(set(names)) == 4 * len(ORIGINALS) + 3
     with pytest.raises(SettingError, match="There is no case 'nothing'"):

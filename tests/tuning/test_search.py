@@ -64,7 +64,7 @@ def test_a_trial_is_a_training_judged_by_what_was_held_out(data: ae.Interactions
         space=SMALL,
         trials=3,
         seed=4,
-        watch=lambda trial, number, best: told.append((trial, number, best)),
+        on_trial=lambda trial, number, best: told.append((trial, number, best)),
     )
     learn, held_out = ae.holdout(data, fraction=0.2, rng=np.random.default_rng([4, 1]))
     for trial in found.trials:
@@ -98,7 +98,7 @@ def test_an_interrupted_search_goes_on(data: ae.Interactions, tmp_path: Path) ->
 
     whole = ae.tune(data, space=SMALL, trials=7, study=tmp_path / "whole.json")
     with pytest.raises(Stopped):
-        ae.tune(data, space=SMALL, trials=7, study=study, watch=pull)
+        ae.tune(data, space=SMALL, trials=7, study=study, on_trial=pull)
     assert len(json.loads(study.read_text())["trials"]) == 3
     resumed = ae.tune(data, space=SMALL, trials=7, study=study)
     assert (resumed.n_resumed, len(resumed.trials)) == (3, 7)

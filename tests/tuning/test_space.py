@@ -60,11 +60,11 @@ def test_the_first_points_lie_within_the_ranges(random_data: Any) -> None:
     data = random_data(60, 40, density=0.1)
     usual = ae.Objective.for_data(data, rule=Rule(w0_factor=1.0, tightness=0.3))
     assert usual.w0 == pytest.approx((data.by(ae.Side.USERS).n_entries / (60 * 40)) ** 0.5, rel=0.05)
-    first = next(SearchSpace().around(data).design(data))
+    first = next(SearchSpace().around(data).initial_points(data))
     assert first["w0"] == usual.w0
     assert first["l2"] == pytest.approx(usual.l2, rel=0.05)
     narrow = SearchSpace(w0=Range(0.02, 0.05), l2=Range(0.01, 0.01), dim=Range(4, 32), l2_scaling=Range(0, 1))
-    points = list(narrow.around(data).design(data))
+    points = list(narrow.around(data).initial_points(data))
     assert {point["w0"] for point in points} <= {0.02, 0.05, 0.1 * usual.w0, 0.3 * usual.w0}
     assert all(0.02 <= point["w0"] <= 0.05 for point in points)
     assert all(point["dim"] == 32 and point["l2_scaling"] == 1 and "l2" not in point for point in points)

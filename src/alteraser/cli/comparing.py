@@ -17,7 +17,7 @@ from alteraser.cli.options import (
     example,
     reads_data,
 )
-from alteraser.cli.output import note, print_table, show
+from alteraser.cli.output import note, print_table, show, write_page
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
@@ -113,7 +113,7 @@ def compare(
         )
     report = compared.report
     if html is not None:
-        _write_page(compared, versions, full, html, force=force)
+        write_page(_page(compared, versions, full), html, force=force)
     show(report.to_dict(), as_json=json, human=lambda to: _human(to, report))
 
 
@@ -138,13 +138,10 @@ def _test(test: str, usual: ReadOptions, options: DataOptions) -> Interactions:
     return options.read(test, options.read_options(test, usual).with_options(unused))
 
 
-def _write_page(
-    compared: Comparison, versions: dict[str, Version], full: Interactions, path: Path, *, force: bool
-) -> None:
-    from alteraser.data.writing import atomic_file
+def _page(compared: Comparison, versions: dict[str, Version], full: Interactions) -> str:
     from alteraser.report.comparison import comparison_page
 
-    html = comparison_page(
+    return comparison_page(
         compared.report,
         compared.models,
         full=full,
@@ -153,8 +150,6 @@ def _write_page(
         of_models={name: version.provenance() for name, version in versions.items()},
         date=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
-    with atomic_file(path, force=force) as waiting:
-        waiting.write_text(html, encoding="utf-8")
 
 
 def _human(to: Console, report: Report) -> None:

@@ -16,7 +16,7 @@ from alteraser.cli.options import Force, Json, Seed, example, random_generator
 from alteraser.cli.output import print_table, progress, show
 
 if TYPE_CHECKING:
-    from alteraser.report.demo import Account, Demo
+    from alteraser.report.demo import AccountErasure, Demo
 
 EXAMPLE = example("alteraser demo --out demo")
 REPORT = "report.html"
@@ -45,58 +45,58 @@ def demo(
     from alteraser.report.demo import run_demo
 
     make_ready(out, force=force, marked_by=REPORT)
-    told = run_demo(random_generator(seed, "demo"), dataset=dataset, watch=progress)
-    _write(told, out, force=force)
-    lists = {each.name: [line.text for line in each.lines] for each in told.lists}
+    result = run_demo(random_generator(seed, "demo"), dataset=dataset, stage=progress)
+    _write(result, out, force=force)
+    lists = {each.name: [line.text for line in each.lines] for each in result.lists}
     shown = {
         "out": str(out),
-        "account": told.account.to_dict(),
-        "training_seconds": told.training_seconds,
-        "seconds": told.seconds,
-        "example": {"topic": told.topic, "lists": lists},
+        "account": result.account.to_dict(),
+        "training_seconds": result.training_seconds,
+        "seconds": result.seconds,
+        "example": {"topic": result.topic, "lists": lists},
     }
-    show(told.report.to_dict() | shown, as_json=json, human=lambda to: _human(to, told, out))
+    show(result.report.to_dict() | shown, as_json=json, human=lambda to: _human(to, result, out))
 
 
-def _write(told: Demo, out: Path, *, force: bool) -> None:
+def _write(result: Demo, out: Path, *, force: bool) -> None:
     from alteraser.data.files import write_interactions
     from alteraser.data.writing import atomic_folder, write_frame
     from alteraser.report.demo import TRAINER
     from alteraser.report.demo_page import demo_page
     from alteraser.versions.version import Version
 
-    story, date = told.story, datetime.now(UTC)
-    original = Version.of(told.original, story.full, trainer=TRAINER)
+    data, date = result.data, datetime.now(UTC)
+    original = Version.of(result.original, data.full, trainer=TRAINER)
     versions = {"original": original} | {
-        name: original.after(erasure, story.requests, unlearner=told.unlearners[name], date=date)
-        for name, erasure in told.erasures.items()
+        name: original.after(erasure, data.requests, unlearner=result.unlearners[name], date=date)
+        for name, erasure in result.erasures.items()
     }
     of_models = {name: version.provenance() for name, version in versions.items()}
     with atomic_folder(out, marked_by=REPORT, force=force) as folder:
         (folder / REPORT).write_text(
-            demo_page(told, of_models, f"{date:%Y-%m-%d %H:%M} UTC"), encoding="utf-8"
+            demo_page(result, of_models, f"{date:%Y-%m-%d %H:%M} UTC"), encoding="utf-8"
         )
-        write_interactions(story.full, folder / "full.parquet")
-        write_interactions(story.test, folder / "test.parquet")
-        write_frame(story.requests.frame.select("user", "item"), folder / "requests.csv")
-        write_interactions(told.remain, folder / "remaining.parquet")
+        write_interactions(data.full, folder / "full.parquet")
+        write_interactions(data.test, folder / "test.parquet")
+        write_frame(data.requests.frame.select("user", "item"), folder / "requests.csv")
+        write_interactions(result.remain, folder / "remaining.parquet")
         for name, version in versions.items():
             version.save(folder / name)
 
 
-def _human(to: Console, told: Demo, out: Path) -> None:
+def _human(to: Console, result: Demo, out: Path) -> None:
     from alteraser.report.tables import summary
 
-    _print_account(to, told.account)
-    n_users, seconds = len(told.story.topic_of_user), told.seconds
+    _print_account(to, result.account)
+    n_users, seconds = len(result.data.topic_of_user), result.seconds
     to.print(
-        f"\n{n_users} users asked to forget {len(told.story.requests)} interactions that were not theirs: a live model "
-        f"took {seconds['unlearned']:.3f} s for all of them, retraining {seconds['retrained']:.3f} s."
+        f"\n{n_users} users asked to forget {len(result.data.requests)} interactions that were not theirs: a live "
+        f"model took {seconds['unlearned']:.3f} s for all of them, retraining {seconds['retrained']:.3f} s."
     )
-    print_table(to, summary(told.report, seconds=seconds))
-    to.print(f"\nOne of them had someone else's {told.topic} on the account. The list, before and after:")
+    print_table(to, summary(result.report, seconds=seconds))
+    to.print(f"\nOne of them had someone else's {result.topic} on the account. The list, before and after:")
     panels = []
-    for each in told.lists:
+    for each in result.lists:
         lines = [Text(line.text, style="bold red" if line.marked else "") for line in each.lines]
         panels.append(Panel(Text("\n").join(lines), title=each.name, width=44))
     to.print(Columns(panels))
@@ -107,7 +107,7 @@ def _human(to: Console, told: Demo, out: Path) -> None:
     )
 
 
-def _print_account(to: Console, account: Account) -> None:
+def _print_account(to: Console, account: AccountErasure) -> None:
     from alteraser.report.tables import times
 
     bar = max(1, round(_WIDTH * account.seconds / account.retraining_seconds))

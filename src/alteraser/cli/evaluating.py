@@ -18,7 +18,7 @@ from alteraser.cli.options import (
     random_generator,
     reads_data,
 )
-from alteraser.cli.output import note, print_table, progress, show
+from alteraser.cli.output import note, print_table, progress, show, write_page
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
@@ -75,6 +75,7 @@ def evaluate(
     """
     from alteraser.data.writing import make_ready
     from alteraser.errors import SettingError
+    from alteraser.report.evaluation import evaluation_page
     from alteraser.versions.version import load_version
 
     if data is None:
@@ -100,7 +101,7 @@ def evaluate(
         about = f"A model trained like {model} on the other {1 - (holdout or 0.0):.0%} of each user's items."
         result |= {"holdout": holdout, "trained": trained}
     if html is not None:
-        _write_page(evaluation, about, html, force=force)
+        write_page(evaluation_page(evaluation, about), html, force=force)
     show(result | evaluation.to_dict(), as_json=json, human=lambda to: _human(to, evaluation, about))
 
 
@@ -141,16 +142,6 @@ def _held_out(
     if not training.converged:
         note("That training stopped at its limit, not converged; the model's own may have done the same.")
     return evaluation, {"passes": len(training.losses), "converged": training.converged}
-
-
-def _write_page(evaluation: Evaluation, about: str, path: Path, *, force: bool) -> None:
-    from alteraser.data.writing import atomic_file
-    from alteraser.report.evaluation import judged, sections, verdict
-    from alteraser.report.html import page
-
-    lead = f"{about} {judged(evaluation)}. {verdict(evaluation)}"
-    with atomic_file(path, force=force) as waiting:
-        waiting.write_text(page("How good are the lists?", lead, sections(evaluation)), encoding="utf-8")
 
 
 def _human(to: Console, evaluation: Evaluation, about: str) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as an exception that nothing on the way takes for its own."""
+"""Ctrl-C and SIGTERM as an exception that nothing on the way catches by mistake."""
 
 from __future__ import annotations
 

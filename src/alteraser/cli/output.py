@@ -26,6 +26,8 @@ from rich.progress import (
 from alteraser.errors import WriteError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from alteraser.report.tables import Table
 
 FIRST_LINE_AFTER = 5.0  # seconds
@@ -66,6 +68,14 @@ def note(text: str) -> None:
 
 def print_table(to: Console, table: Table) -> None:
     to.print(table.terminal())
+
+
+def write_page(html: str, path: Path, *, force: bool) -> None:
+    """Write a page to a file, whole or not at all."""
+    from alteraser.data.writing import atomic_file
+
+    with atomic_file(path, force=force) as waiting:
+        waiting.write_text(html, encoding="utf-8")
 
 
 class _ToStandardError(logging.Handler):

@@ -22,6 +22,7 @@ from alteraser.cli.options import (
 )
 from alteraser.cli.output import note, progress, show
 from alteraser.cli.wall_clock import wall_seconds
+from alteraser.models.defaults import DIM, ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 from alteraser.models.registry import kinds, untrained
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def train(
     trainer: Annotated[
         TrainerName, typer.Option(help="als solves row after row; adamw follows gradients.")
     ] = "als",
-    dim: Annotated[int, typer.Option(help="Length of a user's or item's vector.")] = 64,
+    dim: Annotated[int, typer.Option(help="Length of a user's or item's vector.")] = DIM,
     precision: Annotated[
         Literal["single", "double"],
         typer.Option(help="The model's numbers, which forgetting keeps: single has 32 bits, double 64."),
@@ -92,13 +93,13 @@ def train(
     ] = None,
     l2_scaling: Annotated[
         float, typer.Option(help="How the penalty grows with a row's count, as an exponent; 0 is plain L2.")
-    ] = 1.0,
+    ] = L2_SCALING,
     user_activity: Annotated[
         float, typer.Option(help="Exponent by which missing entries of active users weigh more.")
-    ] = 0.0,
+    ] = USER_ACTIVITY,
     item_popularity: Annotated[
         float, typer.Option(help="Exponent by which missing entries of popular items weigh more.")
-    ] = 0.0,
+    ] = ITEM_POPULARITY,
     max_passes: Annotated[
         int | None,
         typer.Option(
@@ -144,7 +145,9 @@ def train(
     chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
     dtype = {"single": torch.float32, "double": torch.float64}[precision]
-    warm_up("float32", str(dtype).removeprefix("torch."))  # a look at settings is taken in single precision
+    warm_up(
+        "float32", str(dtype).removeprefix("torch.")
+    )  # candidates of settings are trained in single precision
     began = time.perf_counter()
     with progress("Choosing w0 and l2", counts="candidate", figure="NDCG@10") as watch:
         choice = choose_objective(
@@ -158,7 +161,7 @@ def train(
             user_activity=user_activity,
             item_popularity=item_popularity,
         )
-    looked = time.perf_counter() - began
+    seconds_choosing = time.perf_counter() - began
     start = untrained(model, interactions, dim=dim, objective=choice.objective, rng=rng, dtype=dtype)
     began = time.perf_counter()
     with progress("Training") as watch:
@@ -168,7 +171,7 @@ def train(
     version = Version.of(training.model, interactions, read_options=read_options, trainer=chosen)
     version.save(out, force=force)
     result = {"out": str(out), "model": model} | _result(training, interactions) | {"seconds": seconds}
-    result |= _chosen(choice, looked) | {"warnings": concerns(training, interactions, choice)}
+    result |= _chosen(choice, seconds_choosing) | {"warnings": concerns(training, interactions, choice)}
     for warning in result["warnings"]:
         note(f"Warning: {warning}")
     result["wall_seconds"] = wall_seconds()

@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 
 from alteraser.cli.options import Data, DataOptions, Force, Json, Seed, example, reads_data
-from alteraser.cli.output import note, print_table, show
+from alteraser.cli.output import note, print_table, show, write_page
 from alteraser.cli.training import TrainerName, check_trainer_options, known_kind
+from alteraser.models.defaults import DIM, ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 from alteraser.models.registry import kinds
 
 if TYPE_CHECKING:
@@ -67,14 +68,14 @@ def tune(
     ] = None,
     l2_scaling: Annotated[
         str, typer.Option(metavar="LOW:HIGH", help="The same for l2-scaling, as 0:1.")
-    ] = "1",
+    ] = f"{L2_SCALING:g}",
     user_activity: Annotated[
         str, typer.Option(metavar="LOW:HIGH", help="The same for user-activity, as 0:1.")
-    ] = "0",
+    ] = f"{USER_ACTIVITY:g}",
     item_popularity: Annotated[
         str, typer.Option(metavar="LOW:HIGH", help="The same for item-popularity, as 0:1.")
-    ] = "0",
-    dim: Annotated[str, typer.Option(metavar="LOW:HIGH", help="The same for dim, as 16:128.")] = "64",
+    ] = f"{ITEM_POPULARITY:g}",
+    dim: Annotated[str, typer.Option(metavar="LOW:HIGH", help="The same for dim, as 16:128.")] = str(DIM),
     model: Annotated[
         str, typer.Option(help="As for train.", metavar=f"[{'|'.join(kinds())}]", callback=known_kind)
     ] = "enmf",
@@ -97,6 +98,7 @@ def tune(
     matters, too, not the seed alone.
     """
     from alteraser.data.writing import make_ready
+    from alteraser.report.tuning import tuning_page
     from alteraser.train.named import named_trainer
     from alteraser.tuning.search import tune as search
     from alteraser.tuning.settings_file import write_settings
@@ -127,24 +129,24 @@ def tune(
         budget_seconds=budget_seconds,
         seed=seed,
         study=kept,
-        watch=_watch(trials),
+        on_trial=_announcer(trials),
     )
     write_settings(tuning.settings, out, comment=_comment(tuning, data), force=force)
     if html is not None:
-        _write_page(tuning, data, html, force=force)
+        write_page(tuning_page(tuning, data), html, force=force)
     result = {"out": str(out), "study": str(kept)} | tuning.to_dict()
     show(result, as_json=json, human=lambda to: _human(to, tuning, out))
 
 
-def _watch(trials: int) -> Callable[[Trial, int, bool], None]:
-    from alteraser.report.tuning import in_words
+def _announcer(trials: int) -> Callable[[Trial, int, bool], None]:
+    from alteraser.report.tuning import settings_text
 
-    def watch(trial: Trial, number: int, best: bool) -> None:
+    def announce(trial: Trial, number: int, best: bool) -> None:
         came = f"failed ({trial.problem})" if trial.ndcg is None else f"NDCG@10 {trial.ndcg:.4f}"
         so_far = ", the best so far" if best else ""
-        note(f"Trial {number} of {trials}: {in_words(trial)}: {came}{so_far}; {trial.seconds:.1f} s")
+        note(f"Trial {number} of {trials}: {settings_text(trial)}: {came}{so_far}; {trial.seconds:.1f} s")
 
-    return watch
+    return announce
 
 
 def _comment(tuning: Tuning, data: str) -> str:
@@ -154,18 +156,8 @@ def _comment(tuning: Tuning, data: str) -> str:
     )
 
 
-def _write_page(tuning: Tuning, data: str, path: Path, *, force: bool) -> None:
-    from alteraser.data.writing import atomic_file
-    from alteraser.report.html import page
-    from alteraser.report.tuning import sections
-
-    lead = f"{data}: {len(tuning.trials)} trials, judged by NDCG@10 over {tuning.n_users} users."
-    with atomic_file(path, force=force) as waiting:
-        waiting.write_text(page("Which settings?", lead, sections(tuning)), encoding="utf-8")
-
-
 def _human(to: Console, tuning: Tuning, out: Path) -> None:
-    from alteraser.report.tuning import in_words, table
+    from alteraser.report.tuning import settings_text, table
 
     print_table(to, table(tuning))
     if tuning.n_resumed:
@@ -175,6 +167,6 @@ def _human(to: Console, tuning: Tuning, out: Path) -> None:
             f"The best {name} lies at the edge of what was searched: a wider --{name} may hold better ones."
         )
     to.print(
-        f"Best: {in_words(tuning.best)}, NDCG@10 {tuning.best.ndcg:.4f} over {tuning.n_users} users, on items that "
-        f"were held out.\nSettings written to {out}; next: alteraser train DATA --settings {out} --out MODEL"
+        f"Best: {settings_text(tuning.best)}, NDCG@10 {tuning.best.ndcg:.4f} over {tuning.n_users} users, on items "
+        f"that were held out.\nSettings written to {out}; next: alteraser train DATA --settings {out} --out MODEL"
     )

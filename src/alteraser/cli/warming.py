@@ -19,10 +19,10 @@ def warm_up(json: Json = False) -> None:
     They are kept in numba's cache: beside the installed package, or in the user's cache folder where that cannot be
     written, or in $NUMBA_CACHE_DIR. What is there already is not compiled again.
     """
-    from alteraser.kernels import warm_up as kernels
+    from alteraser.kernels.warm_up import warm_up as compile_kernels
 
     began = time.perf_counter()
-    compiled = kernels.warm_up()
+    compiled = compile_kernels()
     result = {"compiled": compiled, "seconds": time.perf_counter() - began}
     show(result, as_json=json, human=lambda to: _human(to, result))
 

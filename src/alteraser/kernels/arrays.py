@@ -1,6 +1,6 @@
 """What the arrays of a kernel hold, as annotations: kernels are compiled ahead for just these types (`warm_up.py`).
 
-An array of Python's side has one dimension and lies in one piece (C-contiguous) unless its annotation says otherwise;
+An array that Python passes to a kernel is C-contiguous and has one dimension unless its annotation says otherwise;
 `Any` stands for the precision of a call, float32 or float64, which is the same in all of its arguments.
 """
 

@@ -1,4 +1,4 @@
-"""Kernels compiled before they are called, so that no clock counts it: for the types that their annotations name."""
+"""Compiles kernels before they are called, so that no clock counts it: for the types that their annotations name."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def warm_up(*precisions: str) -> int:
 
 def _make_ready(precision: str) -> int:
     n_threads()  # starts the threads, here rather than in the thread below
-    watch = _Watch(precision)
+    listener = _CompileListener(precision)
     # In a thread of its own: an exception that a signal raises within the compiler may be lost there.
-    with event.install_listener("numba:compile", watch), ThreadPoolExecutor(1) as thread:
+    with event.install_listener("numba:compile", listener), ThreadPoolExecutor(1) as thread:
         for kernel in KERNELS:
             try:
                 thread.submit(kernel.compile, signature(kernel, precision)).result()
@@ -49,7 +49,7 @@ def _make_ready(precision: str) -> int:
                     error.strerror,
                 )
     _READY.add(precision)
-    return watch.n_compiled
+    return listener.n_compiled
 
 
 def signature(kernel: Any, precision: str) -> tuple[Any, ...]:
@@ -74,7 +74,7 @@ def _numba_type(hint: Any, precision: str) -> Any:
     return types.Array(numba.from_dtype(number), n_dimensions, "C")
 
 
-class _Watch(event.Listener):
+class _CompileListener(event.Listener):
     """Says that kernels are being compiled, when the first of them is, and counts them."""
 
     def __init__(self, precision: str) -> None:

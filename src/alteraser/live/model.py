@@ -17,7 +17,7 @@ from alteraser.live.refine import Refined, Refiner
 from alteraser.live.scopes import AffectedRows
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
-from alteraser.models.kernel_use import warm_up_for
+from alteraser.models.kernel_warm_up import warm_up_for
 from alteraser.sweep.sweep import OutOfTime, never
 
 # The share of the gap that a request may leave. As estimates have to be below a sixth of it, a twentieth is usually

@@ -20,8 +20,9 @@ from alteraser.models.base import Recommender
 
 # Cosines held at a time while neighbours are looked for: some 200 MB, should all of them be above 0.
 BLOCK_COSINES = 2**22
-# Below the smallest score that neighbours give, 1 over the number of users at least, and above rounding errors.
-_FILLING = 1e-9
+# Scores by popularity stay below it: below the smallest score that neighbours give, 1 over the number of users at
+# least, and above rounding errors.
+_FALLBACK_SCALE = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,7 +78,7 @@ class ItemKNN(_Baseline):
     neighbour speaks for follow by popularity.
     """
 
-    has: Any  # [n_users, n_items], 1 where a user has an item
+    user_items: Any  # [n_users, n_items], 1 where a user has an item
     cosines: Any  # [n_items, n_items], of each item (column) to its neighbours (rows)
 
     @classmethod
@@ -87,34 +88,35 @@ class ItemKNN(_Baseline):
             raise SettingError(f"n_neighbours is {n_neighbours}; a whole number from 1 up is wanted.")
         by_user = data.by(Side.USERS)
         shape = (data.n_users, data.n_items)
-        has = sp.csr_array((np.ones(by_user.n_entries), by_user.columns, by_user.starts), shape=shape)
-        cosines = nearest_cosines(has, n_neighbours).T.tocsr()
-        return cls(_popularity(data), shape, has, cosines)
+        user_items = sp.csr_array((np.ones(by_user.n_entries), by_user.columns, by_user.starts), shape=shape)
+        cosines = nearest_cosines(user_items, n_neighbours).T.tocsr()
+        return cls(_popularity(data), shape, user_items, cosines)
 
     def scores(self, users: NDArray[np.int64]) -> Tensor:
-        by_neighbours = (self.has[users] @ self.cosines).toarray()
-        return torch.from_numpy(by_neighbours + self._filling)
+        by_neighbours = (self.user_items[users] @ self.cosines).toarray()
+        return torch.from_numpy(by_neighbours + self._fallback)
 
     def pair_scores(self, users: NDArray[np.signedinteger], items: NDArray[np.signedinteger]) -> Tensor:
         to_items = self.cosines.T.tocsr()[items]
-        return torch.from_numpy(self.has[users].multiply(to_items).sum(axis=1) + self._filling[items])
+        return torch.from_numpy(self.user_items[users].multiply(to_items).sum(axis=1) + self._fallback[items])
 
     @property
-    def _filling(self) -> NDArray[np.float64]:
-        filling: NDArray[np.float64] = self.popularity * (_FILLING / max(self.popularity.max(), 1.0))
-        return filling
+    def _fallback(self) -> NDArray[np.float64]:
+        """Scores by popularity, so small that they only order items to which neighbours give the same."""
+        fallback: NDArray[np.float64] = self.popularity * (_FALLBACK_SCALE / max(self.popularity.max(), 1.0))
+        return fallback
 
 
-def nearest_cosines(has: Any, n: int) -> Any:
+def nearest_cosines(user_items: Any, n: int) -> Any:
     """Of each column, the `n` greatest cosines to other columns that are above 0, as rows of a sparse matrix."""
-    columns = has.tocsc(copy=True)
+    columns = user_items.tocsc(copy=True)
     norms = np.sqrt(np.asarray(columns.multiply(columns).sum(axis=0)).ravel())
     columns.data /= np.repeat(norms, np.diff(columns.indptr))
     rows, others = columns.T.tocsr(), columns.tocsr()
-    size = max(1, BLOCK_COSINES // max(has.shape[1], 1))
+    size = max(1, BLOCK_COSINES // max(user_items.shape[1], 1))
     kept = [
         _greatest(rows[start : start + size] @ others, n, first=start)
-        for start in range(0, has.shape[1], size)
+        for start in range(0, user_items.shape[1], size)
     ]
     return sp.vstack(kept, format="csr")
 

@@ -72,13 +72,13 @@ def evaluate(
     _check(model, data, test, ks, max_users)
     unseen, n_seen = _unseen(data, test)
     relevant, known = unseen.by(Side.USERS), data.by(Side.USERS)
-    candidates = relevant.occupied[known.counts[relevant.occupied] > 0]
-    if len(candidates) == 0:
+    eligible = relevant.occupied[known.counts[relevant.occupied] > 0]
+    if len(eligible) == 0:
         raise MismatchError(
             f"None of the {relevant.n_entries} test interactions is of a user with training data. Give the held-out "
             f"part of the same data, with the same ids."
         )
-    users = _drawn(candidates, max_users, rng)
+    users = _sample(eligible, max_users, rng)
     if baselines is None:
         baselines = {MOST_POPULAR: MostPopular.of(data), ITEM_KNN: ItemKNN.of(data)}
     values = {}
@@ -86,10 +86,10 @@ def evaluate(
         each.check_belongs(data)
         gone = data.item_vocabulary.tombstones
         lists = ranking.top_k(each, users, max(ks), exclude=known, unavailable=gone)
-        shown = {"coverage": {k: ranking.coverage(lists, data.n_items, k) for k in ks}}
-        values[name] = accuracy(lists, users, relevant, ks) | shown
-    n_test = int(relevant.counts[candidates].sum())
-    return Evaluation(values, len(users), len(candidates), n_test, n_seen, tuple(ks))
+        coverage = {"coverage": {k: ranking.coverage(lists, data.n_items, k) for k in ks}}
+        values[name] = accuracy(lists, users, relevant, ks) | coverage
+    n_test = int(relevant.counts[eligible].sum())
+    return Evaluation(values, len(users), len(eligible), n_test, n_seen, tuple(ks))
 
 
 def _check(
@@ -105,8 +105,8 @@ def _check(
 
 def _unseen(data: Interactions, test: Interactions) -> tuple[Interactions, int]:
     """The test interactions that are not in the training data, and how many pairs are."""
-    asked = test.by(Side.USERS)
-    seen = data.by(Side.USERS).weights_of(asked.owners(), asked.columns, n_columns=data.n_items).present
+    tested = test.by(Side.USERS)
+    seen = data.by(Side.USERS).weights_of(tested.owners(), tested.columns, n_columns=data.n_items).present
     n_seen = int(seen.sum())
     if 2 * n_seen > len(seen):
         raise MismatchError(
@@ -116,11 +116,11 @@ def _unseen(data: Interactions, test: Interactions) -> tuple[Interactions, int]:
         )
     if not n_seen:
         return test, 0
-    keys = asked.pair_keys(data.n_items)[seen]
+    keys = tested.pair_keys(data.n_items)[seen]
     return test.without(np.isin(test.users.astype(np.int64) * data.n_items + test.items, keys)), n_seen
 
 
-def _drawn(users: NDArray[np.int64], max_users: int, rng: np.random.Generator | None) -> NDArray[np.int64]:
+def _sample(users: NDArray[np.int64], max_users: int, rng: np.random.Generator | None) -> NDArray[np.int64]:
     if len(users) <= max_users:
         return users
     if rng is None:

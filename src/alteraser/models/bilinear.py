@@ -137,7 +137,7 @@ class Bilinear(BatchTrainable, Quadratic, Storable, Similar):
         self, side: Side, counts: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Of rows of a side that hold so many interactions, the weight in a missing entry and the penalty."""
-        return self.objective.of_rows(side, counts, len(self.table(side.other)))
+        return self.objective.weights_of_rows(side, counts, len(self.table(side.other)))
 
     def loss(self, data: Interactions, *, sum_blocks: SumBlocks = sum_here) -> float:
         self.check_belongs(data)

@@ -31,8 +31,8 @@ from alteraser.models.folder import (
     USERS,
     VERSION,
     check_sizes,
-    making_sense_of,
     manifest_digest,
+    raising_model_file_errors,
     read_folder,
     sha256,
 )
@@ -84,7 +84,7 @@ def digest_of(files: Mapping[str, bytes]) -> str:
 def read_checkpoint(path: Path) -> tuple[Checkpoint, str]:
     """The model in a folder and the manifest's digest; every file is checked before anything is made of it."""
     manifest, files, digest = folder = read_folder(path)
-    with making_sense_of(path):
+    with raising_model_file_errors(path):
         tensors = safetensors.torch.load(files[PARAMETERS])
         users, items = folder.vocabularies()
         checkpoint = Checkpoint(

@@ -15,6 +15,7 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import ModelError
 from alteraser.models.bilinear import Bilinear, named_exactly, tables_for
 from alteraser.models.blocks import SumBlocks, blocks_of, sum_here
+from alteraser.models.defaults import DIM
 from alteraser.models.objective import Objective
 from alteraser.models.registry import register
 from alteraser.models.ridge import weighted_gram
@@ -44,7 +45,7 @@ class ENMF(Bilinear):
         cls,
         data: Interactions,
         *,
-        dim: int = 64,
+        dim: int = DIM,
         objective: Objective | None = None,
         rng: np.random.Generator,
         dtype: torch.dtype = torch.float32,

@@ -26,8 +26,8 @@ PARAMETERS, USERS, ITEMS, MANIFEST = (
 )
 
 
-class Folder(NamedTuple):
-    """What a folder holds: the rest of the manifest and its digest, the files by name."""
+class ModelFolder(NamedTuple):
+    """What a model folder holds: the manifest without its digests, the files by name, the manifest's digest."""
 
     manifest: dict[str, Any]
     files: dict[str, bytes]
@@ -38,12 +38,12 @@ class Folder(NamedTuple):
         return _vocabulary(self.files[USERS]), _vocabulary(self.files[ITEMS])
 
 
-def read_folder(path: Path) -> Folder:
-    """The folder; every file is checked against the manifest before anything is made of it."""
+def read_folder(path: Path) -> ModelFolder:
+    """The model folder; every file is checked against the manifest before anything is made of it."""
     manifest = _read_manifest(path)
     digest = manifest_digest(manifest)
     files = {name: _read_checked(path, name, wanted) for name, wanted in manifest.pop("files").items()}
-    return Folder(manifest, files, digest)
+    return ModelFolder(manifest, files, digest)
 
 
 def check_sizes(path: Path, tables: tuple[int, int], ids: tuple[Vocabulary, Vocabulary]) -> None:
@@ -55,8 +55,8 @@ def check_sizes(path: Path, tables: tuple[int, int], ids: tuple[Vocabulary, Voca
 
 
 @contextmanager
-def making_sense_of(folder: Path) -> Iterator[None]:
-    """Whatever fails in the block because the manifest or a file is not what it should be is a `ModelFileError`."""
+def raising_model_file_errors(folder: Path) -> Iterator[None]:
+    """Within the block, what fails because the manifest or a file is not what it should be is a `ModelFileError`."""
     try:
         yield
     except ModelFileError:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from alteraser.data.interactions import Interactions
 from alteraser.models.bilinear import Bilinear, tables_for
+from alteraser.models.defaults import DIM
 from alteraser.models.objective import Objective
 from alteraser.models.registry import register
 
@@ -28,7 +29,7 @@ class MF(Bilinear):
         cls,
         data: Interactions,
         *,
-        dim: int = 64,
+        dim: int = DIM,
         objective: Objective | None = None,
         rng: np.random.Generator,
         dtype: torch.dtype = torch.float32,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
+from alteraser.models.defaults import ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ RULE = Rule()
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What the objective says of one data set: of each row, its weight in a missing entry and its penalty."""
+    """The objective's weights for one data set: of each row, its factor in missing entries' weights and its penalty."""
 
     missing: dict[Side, NDArray[np.float64]]  # w0·a_u of users, b_v of items
     l2: dict[Side, NDArray[np.float64]]  # λ_u, λ_v
@@ -57,9 +58,9 @@ class Objective:
 
     w0: float
     l2: float
-    l2_scaling: float = 1.0
-    user_activity: float = 0.0
-    item_popularity: float = 0.0
+    l2_scaling: float = L2_SCALING
+    user_activity: float = USER_ACTIVITY
+    item_popularity: float = ITEM_POPULARITY
     mean_user_count: float = 1.0
     mean_item_count: float = 1.0
     c_users: float | None = None
@@ -100,7 +101,7 @@ class Objective:
         return replace(probe, l2=two_digits(rule.tightness * probe.noise_edge(data)) if l2 is None else l2)
 
     def noise_edge(self, data: Interactions) -> float:
-        """The l2 up to which a model would learn from chance alone, whatever this objective's own l2 is.
+        """The l2 up to which a model would learn from noise alone, whatever this objective's own l2 is.
 
         Around the empty model a direction grows where the matrix of positives, each over √((|R_u| + c_users)^ν ·
         (|R_v| + c_items)^ν), has a singular value above l2. Were these counts all there is to the data, its entries
@@ -139,16 +140,16 @@ class Objective:
     def weigh(self, data: Interactions) -> Weights:
         """The weights of every row of `data`."""
         counts = {side: data.by(side).counts for side in Side}
-        of_rows = {side: self.of_rows(side, counts[side], len(counts[side.other])) for side in Side}
+        by_row = {side: self.weights_of_rows(side, counts[side], len(counts[side.other])) for side in Side}
         return Weights(
-            missing={side: missing for side, (missing, _) in of_rows.items()},
-            l2={side: l2 for side, (_, l2) in of_rows.items()},
+            missing={side: missing for side, (missing, _) in by_row.items()},
+            l2={side: l2 for side, (_, l2) in by_row.items()},
         )
 
-    def of_rows(
+    def weights_of_rows(
         self, side: Side, counts: NDArray[np.int64], n_others: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of rows with these counts, the weight in a missing entry (w0 stands with the users') and the penalty."""
+        """Of rows with these counts, the factor in missing entries' weights (w0 is in the users') and the penalty."""
         number = counts.astype(np.float64)
         c = self.penalty_constant(side, n_others)
         if side is Side.USERS:

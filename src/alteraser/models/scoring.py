@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from alteraser.data.interactions import Side
 from alteraser.errors import ModelFileError
 
-TENSORS = {"mf": {"users", "items"}, "enmf": {"users", "items", "h"}}
+TENSOR_NAMES = {"mf": {"users", "items"}, "enmf": {"users", "items", "h"}}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,7 +27,7 @@ class ScoringTables:
     def of(cls, kind: str, tensors: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
         """Those of a model of that kind; raises unless the tensors are what its class would take."""
         dim = settings["dim"]
-        whole = set(tensors) == TENSORS[kind] and len({each.dtype for each in tensors.values()}) == 1
+        whole = set(tensors) == TENSOR_NAMES[kind] and len({each.dtype for each in tensors.values()}) == 1
         if not whole or any(
             each.shape[-1] != dim or not np.isfinite(each).all() for each in tensors.values()
         ):

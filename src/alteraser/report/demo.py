@@ -30,12 +30,12 @@ from alteraser.unlearn.retrain import Retrain
 DATASET, DIM, LIST_LENGTH = "hobbies", 64, 10
 TRAINER = ALS(max_passes=300, tolerance=1e-6)
 # So many lists tell how the other users fare; all of them would take longer than forgetting by far.
-OTHERS = 4000
-Watch = Callable[[str], AbstractContextManager[Progress | None]]
+MAX_OTHERS = 4000
+Stage = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 @dataclass(frozen=True)
-class Account:
+class AccountErasure:
     """One account forgotten in a live model, beside a model retrained without it.
 
     `rbo` is the mean agreement of `n_others` other users' lists with the retrained model's, `re_predict` the mean score
@@ -64,17 +64,17 @@ class Account:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Demo:
-    """What was forgotten, the models it tells of and how they compare.
+    """The data with its foreign tastes, the models, what they forgot and how they compare.
 
     `erasures` and `unlearners` are of the foreign tastes, by name: "unlearned", by a live model, and "retrained".
     `topic` is the foreign one of the user whose `lists` show it best.
     """
 
     dataset: str
-    story: ForeignTaste
+    data: ForeignTaste
     original: MF
     training_seconds: float
-    account: Account
+    account: AccountErasure
     erasures: dict[str, Erasure[Any]]
     unlearners: dict[str, LiveModel[MF] | Retrain]
     report: Report
@@ -91,64 +91,66 @@ class Demo:
         return {name: erasure.cost.seconds for name, erasure in self.erasures.items()}
 
 
-def _unwatched(_: str) -> AbstractContextManager[None]:
+def _unreported(_: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, watch: Watch = _unwatched) -> Demo:
+def run_demo(rng: np.random.Generator, *, dataset: str = DATASET, stage: Stage = _unreported) -> Demo:
     """Trains on an embedded data set with foreign tastes in it, forgets an account, then the tastes, and compares.
 
-    `watch` gets the name of what is being done and gives what is told of its progress.
+    `stage` is entered with the name of each part of the work, and gives a function that takes its progress, or None.
     """
-    with watch("Making the data"):
-        story = foreign_taste(rng, dataset=dataset)
-    with watch("Choosing w0 and l2"):
-        objective = choose_objective(story.full, dim=DIM, rng=rng).objective
-    untrained = MF.sized_for(story.full, dim=DIM, objective=objective, rng=rng)
-    with watch("Training the original") as progress:
+    with stage("Making the data"):
+        data = foreign_taste(rng, dataset=dataset)
+    with stage("Choosing w0 and l2"):
+        objective = choose_objective(data.full, dim=DIM, rng=rng).objective
+    untrained = MF.sized_for(data.full, dim=DIM, objective=objective, rng=rng)
+    with stage("Training the original") as progress:
         began = time.perf_counter()
-        original = fit(untrained, story.full, trainer=TRAINER, progress=progress).model
+        original = fit(untrained, data.full, trainer=TRAINER, progress=progress).model
         training_seconds = time.perf_counter() - began
-    account = _forget_account(original, story, rng, watch)
-    live, retrain = LiveModel(original, story.full), Retrain(rng, TRAINER)
-    with watch("Forgetting what was not theirs"):
-        unlearned = live.forget(story.requests)
-    with watch("Retraining without it, to compare with") as progress:
-        retrained = retrain.forget(original, story.full, story.requests, progress=progress)
+    account = _forget_account(original, data, rng, stage)
+    live, retrain = LiveModel(original, data.full), Retrain(rng, TRAINER)
+    with stage("Forgetting what was not theirs"):
+        unlearned = live.forget(data.requests)
+    with stage("Retraining without it, to compare with") as progress:
+        retrained = retrain.forget(original, data.full, data.requests, progress=progress)
     models = {"original": original, "unlearned": live.model, "retrained": retrained.model}
     remain, forget = retrained.remain, retrained.change
-    with watch("Comparing"):
-        report = compare(models, remain=remain, test=story.test, forget=forget, reference="retrained")
-        user, lists = _example_lists(models, story, remain)
+    with stage("Comparing"):
+        report = compare(models, remain=remain, test=data.test, forget=forget, reference="retrained")
+        user, lists = _example_lists(models, data, remain)
     return Demo(
         dataset=dataset,
-        story=story,
+        data=data,
         original=original,
         training_seconds=training_seconds,
         account=account,
         erasures={"unlearned": unlearned, "retrained": retrained},
         unlearners={"unlearned": live, "retrained": retrain},
         report=report,
-        topic=story.topic_of_user[user],
+        topic=data.topic_of_user[user],
         lists=lists,
     )
 
 
-def _forget_account(original: MF, story: ForeignTaste, rng: np.random.Generator, watch: Watch) -> Account:
-    full, requests = story.full, Requests.of([{"user": story.account}])
-    with watch("Forgetting one account"):
+def _forget_account(
+    original: MF, data: ForeignTaste, rng: np.random.Generator, stage: Stage
+) -> AccountErasure:
+    full, requests = data.full, Requests.of([{"user": data.account}])
+    with stage("Forgetting one account"):
         began = time.perf_counter()
         live = LiveModel(original, full)
         opening = time.perf_counter() - began
         erasure = live.forget(requests)
-    with watch("Retraining without the account, to compare with") as progress:
+    with stage("Retraining without the account, to compare with") as progress:
         retrained = Retrain(rng, TRAINER).forget(original, full, requests, progress=progress)
     models = {"original": original, "unlearned": live.model, "retrained": retrained.model}
     by_user = retrained.remain.by(Side.USERS)
     others = by_user.occupied
-    others = np.sort(rng.choice(others, min(OTHERS, len(others)), replace=False))
+    others = np.sort(rng.choice(others, min(MAX_OTHERS, len(others)), replace=False))
     lists = {name: top_k(model, others, LIST_LENGTH, exclude=by_user) for name, model in models.items()}
-    return Account(
+    return AccountErasure(
         n_interactions=len(erasure.change),
         seconds=erasure.cost.seconds,
         opening_seconds=opening,
@@ -163,11 +165,11 @@ def _forget_account(original: MF, story: ForeignTaste, rng: np.random.Generator,
 
 
 def _example_lists(
-    models: dict[str, MF], story: ForeignTaste, remain: Interactions
+    models: dict[str, MF], data: ForeignTaste, remain: Interactions
 ) -> tuple[int, list[Listing]]:
     """The user whose list of the original shows most of the foreign taste, and that user's lists."""
-    users = np.array(list(story.topic_of_user))
-    names = story.full.item_vocabulary.ids.to_list()
+    users = np.array(list(data.topic_of_user))
+    names = data.full.item_vocabulary.ids.to_list()
     lists = {
         name: top_k(model, users, LIST_LENGTH, exclude=remain.by(Side.USERS))
         for name, model in models.items()
@@ -176,7 +178,7 @@ def _example_lists(
         name: np.array(
             [
                 [topic_of(names[i]) == topic for i in row]
-                for topic, row in zip(story.topic_of_user.values(), rows, strict=True)
+                for topic, row in zip(data.topic_of_user.values(), rows, strict=True)
             ]
         )
         for name, rows in lists.items()

@@ -7,30 +7,30 @@ from dataclasses import replace
 
 from alteraser.report import plots
 from alteraser.report.comparison import ACCURACY, RBO, RE_PREDICT, provenance, sections
-from alteraser.report.demo import Account, Demo
+from alteraser.report.demo import AccountErasure, Demo
 from alteraser.report.html import Figure, Section, page
 from alteraser.report.tables import Table, times
 
 
-def demo_page(told: Demo, of_models: Mapping[str, Mapping[str, str]], date: str) -> str:
+def demo_page(demo: Demo, of_models: Mapping[str, Mapping[str, str]], date: str) -> str:
     """The report as one page of HTML; `of_models` says of each model where it comes from."""
-    account, full = told.account, told.story.full
-    first, *rest = sections(told.report, seconds=told.seconds)
+    account, full = demo.account, demo.data.full
+    first, *rest = sections(demo.report, seconds=demo.seconds)
     lead = (
         f"A model of {full.n_users:,} users and {full.n_items:,} items forgot one account in {account.seconds:.3f} s. "
         f"Retraining without it took {account.retraining_seconds:.3f} s, {times(account.times_faster)} as long."
     )
     about = {
         "Date": date,
-        "Data": f"{told.dataset} (embedded), {len(full):,} interactions to train on, {len(told.story.test):,} held out",
-        "Training the original": f"{told.training_seconds:.3f} s, once, before anybody asked",
+        "Data": f"{demo.dataset} (embedded), {len(full):,} interactions to train on, {len(demo.data.test):,} held out",
+        "Training the original": f"{demo.training_seconds:.3f} s, once, before anybody asked",
     }
     return page(
         "What the model forgot",
         lead,
         [
             _account(account),
-            _foreign(told),
+            _foreign(demo),
             replace(first, terms=[ACCURACY]),
             *rest,
             provenance(of_models, about),
@@ -38,7 +38,7 @@ def demo_page(told: Demo, of_models: Mapping[str, Mapping[str, str]], date: str)
     )
 
 
-def _account(account: Account) -> Section:
+def _account(account: AccountErasure) -> Section:
     names = tuple(account.rbo)
     rows = (
         (
@@ -71,13 +71,13 @@ def _account(account: Account) -> Section:
     )
 
 
-def _foreign(told: Demo) -> Section:
-    n_users, seconds = len(told.story.topic_of_user), told.seconds
+def _foreign(demo: Demo) -> Section:
+    n_users, seconds = len(demo.data.topic_of_user), demo.seconds
     return Section(
         "Accounts used by somebody else",
-        text=f"{n_users} users had {len(told.story.requests)} interactions that were not theirs, and asked to have "
+        text=f"{n_users} users had {len(demo.data.requests)} interactions that were not theirs, and asked to have "
         f"them forgotten: a live model took {seconds['unlearned']:.3f} s for all of them, retraining "
         f"{seconds['retrained']:.3f} s. Here are the lists of the user who was shown most of it: someone else's "
-        f"{told.topic} (marked). The unlearned model has forgotten it, and agrees with the model that never saw it.",
-        lists=told.lists,
+        f"{demo.topic} (marked). The unlearned model has forgotten it, and agrees with the model that never saw it.",
+        lists=demo.lists,
     )

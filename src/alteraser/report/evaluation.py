@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alteraser.measure.evaluation import MODEL, Evaluation
 from alteraser.report import plots
-from alteraser.report.html import Section
+from alteraser.report.html import Section, page
 from alteraser.report.tables import NAMES, Table
 
 MEASURES = ("ndcg", "recall", "hit_rate", "mrr", "coverage")
@@ -18,10 +18,10 @@ def table(evaluation: Evaluation) -> Table:
         for measure in MEASURES
         for k in evaluation.ks
     )
-    return Table(judged(evaluation), ("", *names), rows)
+    return Table(means_over(evaluation), ("", *names), rows)
 
 
-def judged(evaluation: Evaluation) -> str:
+def means_over(evaluation: Evaluation) -> str:
     """Over whom the figures are means."""
     n, of = evaluation.n_judged, evaluation.n_users
     who = f"{n:,} users" if n == of else f"{n:,} of {of:,} users, drawn at random"
@@ -39,6 +39,12 @@ def verdict(evaluation: Evaluation) -> str:
     if better:
         text += f" The model does not beat {' and '.join(better)}: look for better settings with `alteraser tune`."
     return text
+
+
+def evaluation_page(evaluation: Evaluation, about: str) -> str:
+    """The evaluation as one page of HTML, which opens with what it is about."""
+    lead = f"{about} {means_over(evaluation)}. {verdict(evaluation)}"
+    return page("How good are the lists?", lead, sections(evaluation))
 
 
 def sections(evaluation: Evaluation) -> list[Section]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from itertools import accumulate
 
+from alteraser.models.defaults import DEFAULTS
 from alteraser.report import plots
-from alteraser.report.html import Section
+from alteraser.report.html import Section, page
 from alteraser.report.tables import Table
 from alteraser.tuning.search import Tuning
 from alteraser.tuning.trials import Trial
 
 
-def in_words(trial: Trial) -> str:
-    """Its settings; those that are nearly always the same are left out while they are."""
-    usual = {"l2_scaling": 1.0, "user_activity": 0.0, "item_popularity": 0.0, "dim": 64}
+def settings_text(trial: Trial) -> str:
+    """Its settings, without those that are at their defaults."""
     return ", ".join(
-        f"{name} {value:g}" for name, value in trial.settings.items() if usual.get(name) != value
+        f"{name} {value:g}" for name, value in trial.settings.items() if DEFAULTS.get(name) != value
     )
 
 
@@ -40,6 +40,12 @@ def table(tuning: Tuning) -> Table:
     return Table("Trials, the best first", ("Trial", *searched, "NDCG@10", "Passes", "Seconds"), rows)
 
 
+def tuning_page(tuning: Tuning, data: str) -> str:
+    """The search on `data`, a file or name, as one page of HTML."""
+    lead = f"{data}: {len(tuning.trials)} trials, judged by NDCG@10 over {tuning.n_users} users."
+    return page("Which settings?", lead, sections(tuning))
+
+
 def sections(tuning: Tuning) -> list[Section]:
     """Where the good settings lie, how the best grew, and all trials."""
     made = [trial for trial in tuning.trials if trial.ndcg is not None]
@@ -53,7 +59,7 @@ def sections(tuning: Tuning) -> list[Section]:
     drawn.append(plots.curves("NDCG@10 as the search went on", best, x="trial", y="NDCG@10"))
     text = (
         f"w0 is what a missing entry weighs, l2 how strongly vectors are held small. NDCG@10 is measured on items that "
-        f"were held out of the training; more is better. Best: {in_words(tuning.best)}."
+        f"were held out of the training; more is better. Best: {settings_text(tuning.best)}."
     )
     return [
         Section("Where the good settings lie", text=text, plots=drawn),

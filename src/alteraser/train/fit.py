@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from alteraser.data.interactions import Interactions
-from alteraser.models.kernel_use import warm_up_for
+from alteraser.models.kernel_warm_up import warm_up_for
 from alteraser.sweep.sweep import Model, Progress
 from alteraser.train.als import ALS
 from alteraser.train.base import Trainer, Training

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from alteraser.data.interactions import Interactions
 from alteraser.errors import DataError
 from alteraser.measure.baselines import MostPopular
-from alteraser.models.kernel_use import warm_up_for
+from alteraser.models.kernel_warm_up import warm_up_for
 from alteraser.models.mf import MF
 from alteraser.models.objective import RULE, Objective, Rule, noise_edge_at, two_digits
 from alteraser.optim.newton import cg_newton

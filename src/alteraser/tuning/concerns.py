@@ -1,4 +1,4 @@
-"""What speaks against a model that was just trained: empty, drowned by its penalty, no better than popularity."""
+"""Warnings about a model that was just trained: empty, over-regularised, no better than popularity."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from alteraser.tuning.choose import Choice
 
 # With good settings models explain a tenth of the interactions and more and score a typical user's own at 0.12 and more
 # on the data sets of `python -m studies defaults`; with settings that lose a third of the NDCG, at 0.08 and less.
-NEARLY_EMPTY = 0.01
-DROWNED = 0.05
-HARDLY_BETTER = 1.05
+MIN_EXPLAINED = 0.01  # below it a model is nearly empty
+MIN_TYPICAL_SCORE = 0.05  # below it the penalty is too strong for a typical user
+MIN_GAIN = 1.05  # of the NDCG over that of the most popular items
 
 
 def concerns(training: Training[Any], data: Interactions, choice: Choice) -> list[str]:
-    """What a user should know of the model, and what to do; nothing if all is well."""
+    """Warnings about the model, each with what to do; none if all is well."""
     found = []
     model, by_user = training.model, data.by(Side.USERS)
     remedy = _remedy(training, data, choice)
     explained = 1 - model.loss(data) / float(by_user.weights.sum(dtype=np.float64))
     typical = _typical_score(model, data)
-    if explained < NEARLY_EMPTY:
+    if explained < MIN_EXPLAINED:
         found.append(
             f"The model is (nearly) empty: it explains {max(explained, 0):.1%} of the interactions. {remedy}"
         )
-    elif typical < DROWNED:
+    elif typical < MIN_TYPICAL_SCORE:
         found.append(
             f"The penalty drowns a typical user: the model scores their own interactions at {typical:.3f}, where 1 is "
             f"wanted. {remedy}"
         )
     best = choice.best
-    if best is not None and best.ndcg < HARDLY_BETTER * choice.most_popular:
+    if best is not None and best.ndcg < MIN_GAIN * choice.most_popular:
         found.append(
             f"Its settings hardly beat the most popular items: after a few passes NDCG@10 on a slice held out is "
             f"{best.ndcg:.4f} against {choice.most_popular:.4f}. Search for better settings with `alteraser tune`. If "

@@ -12,7 +12,7 @@ from alteraser.tuning.trials import Trial
 
 
 class Proposals:
-    """The points that are given first; then those of which a Gaussian process expects most, by what came of others.
+    """An optuna study: proposes the initial points, then those of which a Gaussian process of the trials expects most.
 
     The surface is smooth, so that it needs far fewer trials than a grid. For the process l2 is a share of the noise
     edge at its w0, where w0 is looked for, too: good settings then lie along an axis.
@@ -21,8 +21,8 @@ class Proposals:
     def __init__(
         self,
         space: SearchSpace,
-        first: Sequence[Mapping[str, float]],
-        found: Sequence[Trial],
+        initial: Sequence[Mapping[str, float]],
+        trials: Sequence[Trial],
         *,
         noise_edge: Callable[[float], float],
         seed: int,
@@ -38,14 +38,14 @@ class Proposals:
             else optuna.distributions.FloatDistribution(each.low, each.high, log=name in LOGARITHMIC)
             for name, each in self._ranges.items()
         }
-        # With half of the first points it can begin: with several jobs the others may be on the way.
-        sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=len(first) // 2)
+        # Half of the initial points are enough for the process: with several jobs the others may still be running.
+        sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=len(initial) // 2)
         with quiet():
             self._study = optuna.create_study(direction="maximize", sampler=sampler)
-        for trial in found:
+        for trial in trials:
             self._add(trial)
-        known = [trial.settings for trial in found]
-        for point in first:
+        known = [trial.settings for trial in trials]
+        for point in initial:
             if space.rounded(point) not in known:
                 self._study.enqueue_trial(self._coordinates(point))
 
@@ -79,7 +79,7 @@ class Proposals:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Within the block optuna tells nothing but errors: not each trial, nor which package would make it faster."""
+    """Within the block optuna logs nothing but errors: not each trial, nor which package would make it faster."""
     logging = _optuna().logging
     before = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)

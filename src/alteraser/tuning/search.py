@@ -23,10 +23,10 @@ from alteraser.tuning.choose import choose_objective
 from alteraser.tuning.proposals import Proposals, quiet
 from alteraser.tuning.space import SearchSpace
 from alteraser.tuning.study_file import read_study, write_study
-from alteraser.tuning.trials import Judge, Submit, Trial, workers
+from alteraser.tuning.trials import Submit, Trial, TrialRunner, workers
 from alteraser.tuning.validation import ValidationSlice
 
-Watch = Callable[[Trial, int, bool], None]
+OnTrial = Callable[[Trial, int, bool], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def tune(
     budget_seconds: float = math.inf,
     seed: int = 0,
     study: str | Path | None = None,
-    watch: Watch | None = None,
+    on_trial: OnTrial | None = None,
 ) -> Tuning:
     """Look for the best settings in `space` for a kind of model on `data`.
 
@@ -87,7 +87,7 @@ def tune(
     The first trial is of settings from a quick look as `choose_objective` takes it.
 
     `study` names a file that keeps the trials; if it is there, the search goes on from it up to `trials` in all.
-    `watch` is told each trial, its number and whether it is the best so far.
+    `on_trial` is called after each trial with it, its number and whether it is the best so far.
     """
     _check(trials, jobs, budget_seconds, seed)
     end = time.monotonic() + budget_seconds
@@ -115,23 +115,23 @@ def tune(
         found.append(trial)
         if path is not None:
             write_study(path, about, found)
-        if watch is not None:
-            watch(trial, len(found), best)
+        if on_trial is not None:
+            on_trial(trial, len(found), best)
 
     if trials > len(known):
-        first, noise_edge = _first_points(space, part.learn, seed), partial(space.noise_edge, part.learn)
-        proposals = Proposals(space, first, known, noise_edge=noise_edge, seed=seed)
+        initial, noise_edge = _initial_points(space, part.learn, seed), partial(space.noise_edge, part.learn)
+        proposals = Proposals(space, initial, known, noise_edge=noise_edge, seed=seed)
         limit = _Limit(trials - len(known), end, at_least=0 if known else 1)
-        with workers(Judge(part, model, trainer, seed), jobs) as submit, quiet():
+        with workers(TrialRunner(part, model, trainer, seed), jobs) as submit, quiet():
             _run(proposals, submit, limit, jobs=jobs, record=record)
     if all(trial.ndcg is None for trial in found):
         raise ModelError(f"No trial could be trained; the last said: {found[-1].problem}")
     return Tuning(tuple(found), len(known), len(part.users), space, model, training)
 
 
-def _first_points(space: SearchSpace, data: Interactions, seed: int) -> list[dict[str, float]]:
-    """What training would choose by its quick look, and points spread around what the data suggest."""
-    points = list(space.design(data))
+def _initial_points(space: SearchSpace, data: Interactions, seed: int) -> list[dict[str, float]]:
+    """What `choose_objective` chooses, and the initial design of the space."""
+    points = list(space.initial_points(data))
     begin = space.rounded(points[0])
     others = {name: begin[name] for name in ("l2_scaling", "user_activity", "item_popularity")}
     w0, l2 = (each.low if each.fixed else None for each in (space.ranges["w0"], space.ranges["l2"]))

@@ -63,11 +63,11 @@ def _check(settings: Mapping[str, Any], source: str) -> None:
             f"{', '.join(map(repr, unknown))} in {source}: unknown; known are {', '.join(KEYS)}."
         )
     for key, value in settings.items():
-        if not _fits(value, KEYS[key]):
+        if not _has_type(value, KEYS[key]):
             raise SettingError(f"{key} in {source} is {value!r}; {_WORDS[KEYS[key]]} is wanted.")
 
 
-def _fits(value: object, wanted: type) -> bool:
+def _has_type(value: object, wanted: type) -> bool:
     if isinstance(value, bool) or wanted is bool:
         return isinstance(value, bool) and wanted is bool
     if wanted is float:

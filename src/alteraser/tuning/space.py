@@ -9,21 +9,21 @@ from typing import Any, Self
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
+from alteraser.models.defaults import DEFAULTS, DIM, ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 from alteraser.models.objective import Rule, noise_edge_at, two_digits
 
 Settings = dict[str, Any]  # a value for each name of a `SearchSpace`
 
-# What to try first: w0 as a multiple of the square root of the density, and l2 as a share of the noise edge there. On
+# The initial design: w0 as a multiple of the square root of the density, and l2 as a share of the noise edge there. On
 # public data sets from dense to sparse the best lie between 0.16 and 2 times that w0, and 0.1 and 1.6 times the edge.
-SQUARE_ROOT = Rule(w0_factor=1.0)
-FIRST = ((1.0, 0.3), (0.3, 0.5), (1.0, 0.8), (0.3, 0.15), (3.0, 0.5), (0.1, 0.3))
+ROOT_DENSITY = Rule(w0_factor=1.0)
+INITIAL_DESIGN = ((1.0, 0.3), (0.3, 0.5), (1.0, 0.8), (0.3, 0.15), (3.0, 0.5), (0.1, 0.3))
 # How far the ranges of w0 and l2 reach, in the same measures, unless they are given.
 W0_REACH = (1 / 30, 10.0)
 L2_REACH = (0.03, 3.0)
 DIGITS = 3  # of every setting that is tried: what is written down is what was measured
 LOGARITHMIC = ("w0", "l2", "dim")
-_USUAL = {"l2_scaling": 1.0, "user_activity": 0.0, "item_popularity": 0.0, "dim": 64.0}  # as for training
-_EDGE = 1.05  # a value within 5 % of a limit lies at it
+_LIMIT_MARGIN = 1.05  # a value within 5 % of a limit lies at it
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class SearchSpace:
 
     w0: Range | None = None
     l2: Range | None = None
-    l2_scaling: Range = Range(1.0, 1.0)
-    user_activity: Range = Range(0.0, 0.0)
-    item_popularity: Range = Range(0.0, 0.0)
-    dim: Range = Range(64, 64)
+    l2_scaling: Range = Range(L2_SCALING, L2_SCALING)
+    user_activity: Range = Range(USER_ACTIVITY, USER_ACTIVITY)
+    item_popularity: Range = Range(ITEM_POPULARITY, ITEM_POPULARITY)
+    dim: Range = Range(DIM, DIM)
 
     def __post_init__(self) -> None:
         for name, each in self.ranges.items():
@@ -98,11 +98,11 @@ class SearchSpace:
         """The same with ranges of w0 and l2, wide ones around the square root of the density and the noise edge."""
         w0 = self.w0
         if w0 is None:
-            usual, of_positives = self._usual_w0(data), float(data.by(Side.USERS).weights.mean())
+            centre, of_positives = self._central_w0(data), float(data.by(Side.USERS).weights.mean())
             # A missing entry that weighs more than a positive is no longer worth a trial.
             w0 = Range(
-                two_digits(W0_REACH[0] * usual),
-                two_digits(min(W0_REACH[1] * usual, max(usual, of_positives))),
+                two_digits(W0_REACH[0] * centre),
+                two_digits(min(W0_REACH[1] * centre, max(centre, of_positives))),
             )
         l2 = self.l2
         if l2 is None:
@@ -121,12 +121,12 @@ class SearchSpace:
             return Range(low, high)
         return Range(l2.low / noise_edge(w0.low), l2.high / noise_edge(w0.high))
 
-    def design(self, data: Interactions) -> Iterator[dict[str, float]]:
-        """What to try first, within the ranges; the settings beside w0 and l2 as training has them by default."""
-        others = {name: _USUAL.get(name, each.low) for name, each in self.searched.items()}
-        usual, tried = self._usual_w0(data), []
-        for factor, tightness in FIRST:
-            w0 = self.ranges["w0"].clipped(factor * usual)
+    def initial_points(self, data: Interactions) -> Iterator[dict[str, float]]:
+        """The initial design within the ranges; settings other than w0 and l2 are at their defaults."""
+        others = {name: DEFAULTS.get(name, each.low) for name, each in self.searched.items()}
+        centre, tried = self._central_w0(data), []
+        for factor, tightness in INITIAL_DESIGN:
+            w0 = self.ranges["w0"].clipped(factor * centre)
             point = others | {"w0": w0, "l2": tightness * self.noise_edge(data, w0)}
             point = {name: each.clipped(point[name]) for name, each in self.searched.items()}
             if point not in tried:
@@ -146,13 +146,15 @@ class SearchSpace:
         return [
             name
             for name, each in self.searched.items()
-            if name in ("w0", "l2") and not each.low * _EDGE < settings[name] < each.high / _EDGE
+            if name in ("w0", "l2")
+            and not each.low * _LIMIT_MARGIN < settings[name] < each.high / _LIMIT_MARGIN
         ]
 
-    def _usual_w0(self, data: Interactions) -> float:
+    def _central_w0(self, data: Interactions) -> float:
+        """The w0 that range and initial points lie around: the square root of the density, unless it is fixed."""
         if self.w0 is not None and self.w0.fixed:
             return self.w0.low
-        return two_digits(SQUARE_ROOT.w0(data))
+        return two_digits(ROOT_DENSITY.w0(data))
 
     def noise_edge(self, data: Interactions, w0: float) -> float:
         """The noise edge at a w0, the exponents being where the search begins."""
@@ -162,4 +164,4 @@ class SearchSpace:
     def _exponents(self) -> dict[str, float]:
         """The other settings of an objective, each where the search begins."""
         names = ("l2_scaling", "user_activity", "item_popularity")
-        return {name: self.ranges[name].clipped(_USUAL[name]) for name in names}
+        return {name: self.ranges[name].clipped(DEFAULTS[name]) for name in names}

@@ -1,4 +1,4 @@
-"""The trials of a search in a file, so that it can go on where it ended: plain JSON, written anew after each trial."""
+"""The trials of a search in a file, so that it can be resumed: plain JSON, written anew after each trial."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ FORMAT, VERSION = "alteraser-study", 1
 
 
 def write_study(path: Path, search: Mapping[str, Any], trials: Sequence[Trial]) -> None:
-    """Write what is searched and the trials so far, whole or not at all; `read_study` has said that it may."""
+    """Write what is searched and the trials so far, whole or not at all.
+
+    It replaces the file, which `read_study` has found to be absent or of this search.
+    """
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -27,7 +30,7 @@ def write_study(path: Path, search: Mapping[str, Any], trials: Sequence[Trial]) 
 
 
 def read_study(path: Path, search: Mapping[str, Any]) -> list[Trial]:
-    """The trials in the file, none if it is not there; raises if it holds something else or another search."""
+    """The trials in the file, none if there is no file; raises if it holds something else or another search."""
     if not path.exists():
         return []
     try:

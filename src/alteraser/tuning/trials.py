@@ -1,4 +1,4 @@
-"""Trials: a model trained with some settings and judged by a slice that was held out, here or in other processes."""
+"""Trials: a model trained with some settings, and its NDCG on held-out items; run here or in other processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from alteraser.errors import AlteraserError
-from alteraser.models.kernel_use import warm_up_for
+from alteraser.models.kernel_warm_up import warm_up_for
 from alteraser.models.objective import Objective
 from alteraser.models.registry import untrained
 from alteraser.train.base import Trainer
@@ -39,8 +39,8 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
-    """Tries settings: all begin with the same random rows, so that nothing but the settings differs."""
+class TrialRunner:
+    """Trains and measures a model with given settings; all start from the same rows, so that only settings differ."""
 
     part: ValidationSlice
     kind: str
@@ -74,22 +74,22 @@ Submit = Callable[[Mapping[str, Any]], "Future[Trial]"]
 
 
 @contextmanager
-def workers(judge: Judge, jobs: int) -> Iterator[Submit]:
-    """A function that has settings tried: at once by all threads or, with several jobs, in as many processes.
+def workers(runner: TrialRunner, jobs: int) -> Iterator[Submit]:
+    """A function that submits settings for a trial: run at once or, with several jobs, in as many processes.
 
     Processes, since kernels of several Python threads cannot share numba's own; each has its share of the threads.
     They end with the block, however that ends.
     """
     if jobs == 1:
-        yield lambda settings: _done(judge(settings))
+        yield lambda settings: _done(runner(settings))
         return
     threads = max(1, numba.get_num_threads() // jobs)
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
-        jobs, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(judge, threads)
+        jobs, multiprocessing.get_context("spawn"), initializer=_start_worker, initargs=(runner, threads)
     )
     try:
-        yield lambda settings: pool.submit(_try, settings)
+        yield lambda settings: pool.submit(_run_trial, settings)
     except BaseException:
         for process in set(multiprocessing.active_children()) - before:
             process.terminate()
@@ -104,16 +104,16 @@ def _done(trial: Trial) -> Future[Trial]:
     return future
 
 
-_JUDGES: list[Judge] = []  # of a worker process, which has one
+_RUNNERS: list[TrialRunner] = []  # of a worker process, which has one
 
 
-def _begin(judge: Judge, threads: int) -> None:
+def _start_worker(runner: TrialRunner, threads: int) -> None:
     # Ctrl-C reaches the whole group of processes; the one that began the search ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     numba.set_num_threads(threads)
     torch.set_num_threads(threads)
-    _JUDGES.append(judge)
+    _RUNNERS.append(runner)
 
 
-def _try(settings: Mapping[str, Any]) -> Trial:
-    return _JUDGES[0](settings)
+def _run_trial(settings: Mapping[str, Any]) -> Trial:
+    return _RUNNERS[0](settings)

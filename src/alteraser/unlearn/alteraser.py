@@ -18,7 +18,7 @@ from alteraser.live.scopes import ForgettingRows, Passes, Scope, named_scope
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
 from alteraser.models.base import Quadratic, lacking
-from alteraser.models.kernel_use import warm_up_for
+from alteraser.models.kernel_warm_up import warm_up_for
 from alteraser.optim.minimize import Solver
 from alteraser.sweep.sweep import Model, OutOfTime, Progress
 from alteraser.unlearn.base import Deletion

@@ -12,7 +12,7 @@ from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.interactions import Interactions
 from alteraser.data.requests import Missing, Requests
 from alteraser.live.erasure import Cost, Drift, Erasure
-from alteraser.models.kernel_use import warm_up_for
+from alteraser.models.kernel_warm_up import warm_up_for
 from alteraser.sweep.sweep import Model, Progress
 from alteraser.train.base import Training
 

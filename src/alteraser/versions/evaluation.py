@@ -1,4 +1,4 @@
-"""Versions judged by interactions they have not seen, or a model like them by a part of their data it has not seen."""
+"""Evaluates versions on held-out interactions, or a new model like a version on a part of the version's data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def evaluate_version(
     max_users: int = MAX_USERS,
     rng: np.random.Generator | None = None,
 ) -> tuple[Evaluation, int]:
-    """How well a version finds held-out interactions, as `evaluate` has it; and how many it could not be asked for.
+    """How well a version finds held-out interactions, as `evaluate` has it; and how many of them it does not know.
 
     `data` is that of the version, on any rows. Test interactions of users or items that are not in the model are left
     out and counted.

@@ -1,4 +1,4 @@
-"""A version as one that recommends and does nothing else: it is read without torch, which takes longest to import."""
+"""Loads what recommending needs of a version, without torch, which takes longest to import."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import safetensors.numpy
 
 from alteraser.data.read_options import ReadOptions
 from alteraser.measure.recommender import IdRecommender
-from alteraser.models.folder import PARAMETERS, check_sizes, making_sense_of, read_folder
-from alteraser.models.scoring import TENSORS, ScoringTables
+from alteraser.models.folder import PARAMETERS, check_sizes, raising_model_file_errors, read_folder
+from alteraser.models.scoring import TENSOR_NAMES, ScoringTables
 
 
 class RecommendingVersion(NamedTuple):
@@ -26,12 +26,12 @@ def load_recommender(path: str | Path) -> RecommendingVersion:
     A model of a kind that is not built in is loaded by its class.
     """
     folder = read_folder(Path(path))
-    if folder.manifest.get("model") not in TENSORS:
+    if folder.manifest.get("model") not in TENSOR_NAMES:
         from alteraser.versions.version import load_version
 
         version = load_version(path)
         return RecommendingVersion(version.recommender, version.read_options)
-    with making_sense_of(Path(path)):
+    with raising_model_file_errors(Path(path)):
         tensors = safetensors.numpy.load(folder.files[PARAMETERS])
         model = ScoringTables.of(folder.manifest["model"], tensors, folder.manifest["settings"])
         users, items = folder.vocabularies()

@@ -27,7 +27,7 @@ from alteraser.live.model import LiveModel
 from alteraser.measure.recommender import IdRecommender
 from alteraser.models.base import Factored, Storable
 from alteraser.models.checkpoint import Checkpoint, digest_of, read_checkpoint, storable
-from alteraser.models.folder import MANIFEST, making_sense_of
+from alteraser.models.folder import MANIFEST, raising_model_file_errors
 from alteraser.sweep.sweep import Progress
 from alteraser.train.base import Trainer
 from alteraser.train.named import recorded, recorded_trainer
@@ -316,7 +316,7 @@ def load_version(path: str | Path) -> Version:
     """The version in a folder; every file is checked against the manifest before anything is made of it."""
     folder = Path(path)
     checkpoint, digest = read_checkpoint(folder)
-    with making_sense_of(folder):
+    with raising_model_file_errors(folder):
         record = checkpoint.record
         batches = record["history"] if "history" in record else record["requests"]  # as format 1 calls it
         version = Version(

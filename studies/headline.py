@@ -1,4 +1,4 @@
-"""What the results open with: one table beside the paper's, where we fall short and why, one plot."""
+"""The headline of the results: one table beside the paper's, where we fall short and why, one plot."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ FOLDER = "headline"
 
 ROWS = (RETRAIN, RETRAIN_STAR, RETRAIN_INDEPENDENT, WARM_START, AFFECTED, SHARED_WEIGHTS, SHARED_SEED)
 """The methods in the table."""
-POINTS = (*ROWS[1:], AH_FORGETTING)
+PLOTTED = (*ROWS[1:], AH_FORGETTING)
 """The methods in the plot: Retrain agrees with itself."""
-SHORT = {
+SHORT_NAMES = {
     AFFECTED: "AltEraser",
     SHARED_WEIGHTS: "AltEraser, original from Retrain's initial weights",
     SHARED_SEED: "AltEraser, original from Retrain's seed",
@@ -42,7 +42,7 @@ IN_THE_PAPER = {name: name for name in (RETRAIN, RETRAIN_STAR, WARM_START)} | {A
 """The methods that the paper has, and what it calls them."""
 
 
-class Figure(NamedTuple):
+class Column(NamedTuple):
     """A column: the figure of a record, where the paper has it, and how many digits are shown."""
 
     title: str
@@ -52,21 +52,21 @@ class Figure(NamedTuple):
     digits: int
 
 
-FIGURES = (
-    Figure("RBO@10", ("rbo", "10"), "consistency", "rbo@10", 3),
-    Figure("NDCG@10", ("ndcg", "10"), "accuracy", "ndcg@10", 3),
-    Figure("Speed-up", ("speed_up",), "efficiency", "speed_up", 1),
+COLUMNS = (
+    Column("RBO@10", ("rbo", "10"), "consistency", "rbo@10", 3),
+    Column("NDCG@10", ("ndcg", "10"), "accuracy", "ndcg@10", 3),
+    Column("Speed-up", ("speed_up",), "efficiency", "speed_up", 1),
 )
-RBO, _, SPEED_UP = FIGURES
-By = Mapping[str, Mapping[str, Sequence[Record]]]
+RBO, _, SPEED_UP = COLUMNS
+RecordsByMethod = Mapping[str, Mapping[str, Sequence[Record]]]
 """The records by data set and method."""
 
-READING = """RBO@10: how far the top ten of the forgetting users agree with those of Retrain (1: the same lists).
+LEGEND = """RBO@10: how far the top ten of the forgetting users agree with those of Retrain (1: the same lists).
 NDCG@10: accuracy for them on held-out interactions. Speed-up: Retrain's seconds by the method's. Retrain* starts from
 Retrain's initial weights, Retrain (independent) and the original from their own; an original from Retrain's seed has
 its initial weights and its order of batches. AltEraser is the package's default."""
 
-MEASURED = """## How it was measured
+METHOD = """## How it was measured
 
 The evaluation of *Forgetting Fast in Recommender Systems* run again: 64 users, whose injected false interactions are
 forgotten (noise scenario); ENMF trained by AdamW with early stopping. The paper's code was never released. What it
@@ -78,32 +78,32 @@ makes the pages from the files in [results](results)."""
 
 
 def add_to(page: Page, folder: Path, runs: Sequence[Result]) -> None:
-    """Puts the opening on the page; its plot goes to the folder of its runs."""
+    """Puts the headline on the page; its plot goes to the folder of its runs."""
     page.add("# Results")
     if not runs:
         page.add("The table that belongs here was not measured yet: `python -m studies headline` does it.")
     else:
         records = by_dataset(record for run in runs for record in run["results"])
-        page.add(opening_table(records).markdown(), READING)
+        page.add(headline_table(records).markdown(), LEGEND)
         page.add(" ".join(("**Where we fall short, and why.**", *shortfalls(records))))
-        page.plot(folder / "rbo-speed-up.svg", figure(records), "RBO@10 against speed-up")
+        page.plot(folder / "rbo-speed-up.svg", agreement_plot(records), "RBO@10 against speed-up")
         page.add(f"{_runs_of(records)} {measured_at(runs)} {_threads(runs)}")
-    page.add(MEASURED)
+    page.add(METHOD)
 
 
-def by_dataset(records: Iterable[Record]) -> By:
+def by_dataset(records: Iterable[Record]) -> RecordsByMethod:
     """The records by data set and method."""
     return {dataset: methods for (dataset, _, _), methods in sorted(grouped(records).items())}
 
 
-def opening_table(records: By) -> Table:
+def headline_table(records: RecordsByMethod) -> Table:
     """A row for each data set and method: RBO@10, NDCG@10 and speed-up, the paper's and ours."""
-    columns = ("Data set", "Method", *(t for each in FIGURES for t in (f"{each.title}: paper", "ours")))
+    columns = ("Data set", "Method", *(t for each in COLUMNS for t in (f"{each.title}: paper", "ours")))
     rows = [
         (
             f"**{dataset}**" if name == RETRAIN else "",
-            f"**{SHORT[name]}**" if name == AFFECTED else SHORT.get(name, name),
-            *(cell for each in FIGURES for cell in _cells(each, dataset, name, methods[name])),
+            f"**{SHORT_NAMES[name]}**" if name == AFFECTED else SHORT_NAMES.get(name, name),
+            *(cell for each in COLUMNS for cell in _cells(each, dataset, name, methods[name])),
         )
         for dataset, methods in records.items()
         for name in ROWS
@@ -111,23 +111,23 @@ def opening_table(records: By) -> Table:
     return Table("Results", columns, tuple(rows))
 
 
-def _cells(figure: Figure, dataset: str, method: str, records: Sequence[Record]) -> tuple[str, str]:
-    published = published_of(figure, dataset, method)
-    ours = f"{mean_of(records, *figure.path):.{figure.digits}f}"
-    return "" if published is None else f"{published:.{figure.digits}f}", ours
+def _cells(column: Column, dataset: str, method: str, records: Sequence[Record]) -> tuple[str, str]:
+    published = published_of(column, dataset, method)
+    ours = f"{mean_of(records, *column.path):.{column.digits}f}"
+    return "" if published is None else f"{published:.{column.digits}f}", ours
 
 
-def published_of(figure: Figure, dataset: str, method: str) -> float | None:
+def published_of(column: Column, dataset: str, method: str) -> float | None:
     """What the paper printed, if it did."""
-    known: Mapping[str, float] = paper()[figure.part][dataset].get(IN_THE_PAPER.get(method), {})
-    return known.get(figure.name)
+    known: Mapping[str, float] = paper()[column.part][dataset].get(IN_THE_PAPER.get(method), {})
+    return known.get(column.name)
 
 
-def shortfalls(records: By) -> Iterator[str]:
+def shortfalls(records: RecordsByMethod) -> Iterator[str]:
     """Two sentences: where agreement falls short of Retrain*'s, where speed falls short of the paper's, and why."""
 
-    def mean(dataset: str, method: str, figure: Figure = RBO) -> str:
-        return f"{mean_of(records[dataset][method], *figure.path):.{figure.digits}f}"
+    def mean(dataset: str, method: str, column: Column = RBO) -> str:
+        return f"{mean_of(records[dataset][method], *column.path):.{column.digits}f}"
 
     less = [d for d in records if float(mean(d, AFFECTED)) < float(mean(d, RETRAIN_STAR))]
     slower = [
@@ -160,19 +160,19 @@ def shortfalls(records: By) -> Iterator[str]:
         yield "Nowhere does AltEraser agree less with Retrain than Retrain* does, or gain less time than in the paper."
 
 
-def figure(records: By) -> str:
+def agreement_plot(records: RecordsByMethod) -> str:
     """Agreement against speed-up: a panel for each data set, every run, the means, and the paper's figures."""
     ours = {
         dataset: {
-            SHORT.get(name, name): (_of_runs(methods[name], SPEED_UP), _of_runs(methods[name], RBO))
-            for name in POINTS
+            SHORT_NAMES.get(name, name): (_of_runs(methods[name], SPEED_UP), _of_runs(methods[name], RBO))
+            for name in PLOTTED
         }
         for dataset, methods in records.items()
     }
     published = {
         dataset: {
-            SHORT.get(name, name): (published_of(SPEED_UP, dataset, name) or 1.0, value)
-            for name in POINTS
+            SHORT_NAMES.get(name, name): (published_of(SPEED_UP, dataset, name) or 1.0, value)
+            for name in PLOTTED
             if (value := published_of(RBO, dataset, name)) is not None
         }
         for dataset in records
@@ -187,8 +187,8 @@ def figure(records: By) -> str:
     )
 
 
-def _of_runs(records: Sequence[Record], figure: Figure) -> list[float]:
-    return [mean_of([record], *figure.path) for record in records]
+def _of_runs(records: Sequence[Record], column: Column) -> list[float]:
+    return [mean_of([record], *column.path) for record in records]
 
 
 def number_of(runs: Sequence[Result]) -> str:
@@ -196,7 +196,7 @@ def number_of(runs: Sequence[Result]) -> str:
     return f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
 
 
-def _runs_of(records: By) -> str:
+def _runs_of(records: RecordsByMethod) -> str:
     """How many runs each data set has; said once if they are as many."""
     counts = {dataset: len(methods[RETRAIN]) for dataset, methods in records.items()}
     if len(set(counts.values())) == 1:

@@ -38,27 +38,27 @@ KEPT = 0.25  # of users, of items; and of pairs, whose density then falls alike
 
 
 @dataclass(frozen=True)
-class DefaultCase:
-    """One data set, and the original that it comes from: a rule must not have seen it."""
+class DataCase:
+    """One data set of the study, and the original that it is derived from: a rule must have seen neither."""
 
     name: str
     origin: str
     load: Callable[[Path], Interactions]
 
 
-def default_cases() -> Iterator[DefaultCase]:
+def data_cases() -> Iterator[DataCase]:
     """All of them, originals first."""
     for name in ORIGINALS:
-        yield DefaultCase(name, name, lambda folder, name=name: _original(name, folder))  # type: ignore[misc]
+        yield DataCase(name, name, lambda folder, name=name: _original(name, folder))  # type: ignore[misc]
     for name in ORIGINALS:
         for part, keep in (("users", _fewer_users), ("items", _fewer_items), ("pairs", _fewer_pairs)):
-            yield DefaultCase(
+            yield DataCase(
                 f"{name}-{part}",
                 name,
                 lambda folder, name=name, keep=keep: keep(_original(name, folder)),  # type: ignore[misc]
             )
     for name, settings in GENERATED.items():
-        yield DefaultCase(
+        yield DataCase(
             name,
             name,
             lambda _, settings=settings: synthetic(np.random.default_rng(0), **settings).data,  # type: ignore[misc]
@@ -73,12 +73,12 @@ def data_folder(given: Path | None) -> Path:
     return Path(found)
 
 
-def named_case(name: str) -> DefaultCase:
-    for case in default_cases():
+def named_case(name: str) -> DataCase:
+    for case in data_cases():
         if case.name == name:
             return case
     raise SettingError(
-        f"There is no case {name!r}; known are {', '.join(case.name for case in default_cases())}."
+        f"There is no case {name!r}; known are {', '.join(case.name for case in data_cases())}."
     )
 
 

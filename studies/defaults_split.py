@@ -1,4 +1,4 @@
-"""A data set split into what to train on, what to choose by and what to judge by."""
+"""A data set split into training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ DEFAULT_TRAINER = ALS()
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """What to train on, and of at most 10,000 users each what was held out to choose by and to judge by."""
+class Split:
+    """The parts of a data set; NDCG@10 is measured on at most 10,000 users of the validation and of the test part."""
 
     train: Interactions
     validation: Interactions
@@ -33,14 +33,14 @@ class Parts:
     dim: int
 
     @classmethod
-    def of(cls, data: Interactions, seed: int, *, dim: int = DIM) -> Parts:
+    def of(cls, data: Interactions, seed: int, *, dim: int = DIM) -> Split:
         rng = np.random.default_rng([seed, 1])
         train, held_out = holdout(data, fraction=0.2, rng=rng)
         coin = rng.random(len(held_out)) < 0.5
         return cls(train, held_out.only(coin), held_out.only(~coin), seed, dim)
 
     @cached_property
-    def _judged(self) -> tuple[tuple[Interactions, NDArray[np.int64]], ...]:
+    def _evaluated(self) -> tuple[tuple[Interactions, NDArray[np.int64]], ...]:
         rng = np.random.default_rng([self.seed, 2])
         return tuple(
             (part, np.sort(rng.permutation(part.by(Side.USERS).occupied)[:MAX_USERS]))
@@ -52,12 +52,12 @@ class Parts:
         seen = self.train.by(Side.USERS)
         figures = (
             float(ranking.ndcg_of_users(model, users, part.by(Side.USERS), K, exclude=seen).mean())
-            for part, users in self._judged
+            for part, users in self._evaluated
         )
         return dict(zip(("validation", "test"), figures, strict=True))
 
-    def trained(self, objective: Objective, trainer: ALS = DEFAULT_TRAINER) -> Result:
-        """A model with these settings, trained as `train` does it unless another trainer is given, and judged."""
+    def train_and_evaluate(self, objective: Objective, trainer: ALS = DEFAULT_TRAINER) -> Result:
+        """The record of a model with these settings, trained as `train` does it unless another trainer is given."""
         start = self.untrained(objective)
         began = time.perf_counter()
         training = trainer.train(start, self.train, rng=None)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from alteraser.report import plots
+from studies.headline import agreement_plot, by_dataset, headline_table, shortfalls
 from studies.methods import (
     AFFECTED,
     AH_FORGETTING,
@@ -22,7 +23,6 @@ from studies.methods import (
     SHARED_WEIGHTS,
     WARM_START,
 )
-from studies.opening import by_dataset, figure, opening_table, shortfalls
 from studies.page import PAGES, write_page
 from studies.tables import paper
 
@@ -107,7 +107,7 @@ def test_every_page_names_its_commit_and_links_lead_to_the_others(pages: Path) -
             assert (pages / target).exists(), f"{page.name}: {target}"
 
 
-def test_results_without_the_opening_say_how_to_measure_it(pages: Path) -> None:
+def test_results_without_the_headline_say_how_to_measure_it(pages: Path) -> None:
     shutil.rmtree(pages / "results" / "headline")
     assert "`python -m studies headline`" in make(pages).splitlines()[2]
 
@@ -117,7 +117,7 @@ def test_cells_are_means_over_the_runs_beside_what_the_paper_printed() -> None:
     (row,) = (
         row
         for dataset, row in zip(
-            (d for d in DATASETS for _ in range(7)), opening_table(by_dataset(of)).rows, strict=True
+            (d for d in DATASETS for _ in range(7)), headline_table(by_dataset(of)).rows, strict=True
         )
         if dataset == "ml-1m" and row[1] == "**AltEraser**"
     )
@@ -162,7 +162,7 @@ def test_what_does_not_fall_short_is_not_said_to() -> None:
 
 
 def test_the_plot_has_a_point_for_each_run() -> None:
-    drawn = figure(by_dataset(records()))
+    drawn = agreement_plot(by_dataset(records()))
     assert all(dataset in drawn for dataset in DATASETS)
     one_more = [*records(), *(record(dataset, AFFECTED, 2) for dataset in DATASETS)]
-    assert figure(by_dataset(one_more)).count("<use ") == drawn.count("<use ") + len(DATASETS)
+    assert agreement_plot(by_dataset(one_more)).count("<use ") == drawn.count("<use ") + len(DATASETS)
