@@ -46,5 +46,18 @@ def test_a_held_out_share_is_judged_by_a_new_model(folder: Path, run: Run) -> No
     result = ran.json
     assert (result["holdout"], result["judged_users"]) == (0.25, 50)
     assert result["test_users"] > 50
-    assert run(*arguments, "--json").json == result
-    assert "50 of " in run(*arguments).out
+    assert result.pop("wall_seconds") > 0
+    again = run(*arguments, "--json").json
+    del again["wall_seconds"]
+    assert again == result
+    said = run(*arguments).out
+    assert "50 of " in said
+    assert said.splitlines()[-1].endswith(" s in all")
+
+
+@pytest.mark.parametrize("share", [1.5, 1, 0, -0.2, "nan"])
+def test_a_share_that_is_none(folder: Path, run: Run, share: object) -> None:
+    """Refused before anything is said of how much of the data the rest would be."""
+    ran = run("evaluate", folder / "model", folder / "train.csv", "--holdout", share)
+    assert ran.code == 2
+    assert ran.err == f"Error: --holdout is {share}; a share between 0 and 1 is wanted, as 0.2.\n"

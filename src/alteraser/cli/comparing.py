@@ -17,7 +17,7 @@ from alteraser.cli.options import (
     example,
     reads_data,
 )
-from alteraser.cli.output import note, print_table, show
+from alteraser.cli.output import counted, note, print_table, show
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
@@ -109,7 +109,7 @@ def compare(
         )
     if compared.n_unknown:
         note(
-            f"{compared.n_unknown} test interactions name users or items that are not in the data; they are left out."
+            f"{counted(compared.n_unknown, 'test interaction')} with a user or an item not in the data: left out."
         )
     report = compared.report
     if html is not None:
