@@ -23,7 +23,7 @@ from alteraser.cli.options import (
     random_generator,
     reads_data,
 )
-from alteraser.cli.output import progress, show
+from alteraser.cli.output import counted, progress, show
 from alteraser.cli.training import TrainerName, check_trainer_options
 from alteraser.cli.wall_clock import wall_seconds
 
@@ -52,6 +52,10 @@ SolverName = Literal[
     "adahessian",
     "adamw",
 ]
+_PERHAPS = (
+    "skipped: met before, as by a retry, or never in the data. Without the key of the first run (--key-file, then and "
+    "now) that cannot be told apart"
+)
 MethodName = Literal["alteraser", "retrain", "warm-start"]
 ScopeName = Literal["forgetting", "affected", "all"]
 
@@ -170,7 +174,7 @@ def forget(
         rest = (source.without(requests), remaining)
     following.save(out, remaining=rest, force=force)
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(
-        version, erasure, method, n_met_before=_met_before(version, requests, erasure, key)
+        version, erasure, method, unmatched=_unmatched(version, requests, erasure, key)
     )
     result["wall_seconds"] = wall_seconds()
     told = erasure.converged or scope == "forgetting" or not erasure.requests.n_honoured
@@ -248,15 +252,21 @@ def _trainer(
     return named_trainer(**record | {name: value for name, value in settings.items() if value is not None})
 
 
-def _met_before(version: Version, requests: Requests, erasure: Erasure[Any], key: bytes | None) -> int:
-    """How many of the requests that match nothing this version has met already."""
+def _unmatched(
+    version: Version, requests: Requests, erasure: Erasure[Any], key: bytes | None
+) -> dict[str, int]:
+    """How many of the requests that match nothing this version has met already, or perhaps, and the others."""
     if not erasure.requests.n_missing:
-        return 0
-    met = version.met_before(requests, key).certain & (erasure.requests.n_events == 0)
-    return int(met.sum())
+        return {"met_before": 0, "perhaps_met_before": 0, "missing": 0}
+    met, nothing = version.met_before(requests, key), erasure.requests.n_events == 0
+    certain, perhaps = int((met.certain & nothing).sum()), int((met.perhaps & nothing).sum())
+    missing = erasure.requests.n_missing - certain - perhaps
+    return {"met_before": certain, "perhaps_met_before": perhaps, "missing": missing}
 
 
-def _result(version: Version, erasure: Erasure[Any], method: str, *, n_met_before: int) -> dict[str, Any]:
+def _result(
+    version: Version, erasure: Erasure[Any], method: str, *, unmatched: dict[str, int]
+) -> dict[str, Any]:
     from alteraser.data.interactions import Side
 
     remain, requests, cost = erasure.remain, erasure.requests, erasure.cost
@@ -270,8 +280,7 @@ def _result(version: Version, erasure: Erasure[Any], method: str, *, n_met_befor
         "requests": {
             "honoured": requests.n_honoured,
             "repeated": requests.n_repeated,
-            "met_before": n_met_before,
-            "missing": requests.n_missing - n_met_before,
+            **unmatched,
             "null_times": requests.n_null_times,
         },
         "remaining_interactions": len(remain),
@@ -294,24 +303,26 @@ def _human(to: Console, result: dict[str, Any], *, met: bool) -> None:
     requests, cost, forgotten = result["requests"], result["cost"], result["forgotten"]
     if requests["honoured"]:
         to.print(
-            f"{requests['honoured']} requests honoured: {forgotten['interactions']} interactions forgotten"
+            f"{counted(requests['honoured'], 'request')} honoured: "
+            f"{counted(forgotten['interactions'], 'interaction')} forgotten"
         )
     else:
         to.print("No request matches anything in the data: the new model is the old one")
-    for count, text in (
-        (requests["repeated"], "requests repeat another and count once"),
-        (requests["met_before"], "requests were met before: the model has forgotten that already"),
-        (requests["missing"], "requests match nothing in the data and were skipped"),
-        (requests["null_times"], "interactions without a time were passed over by a period"),
-        (forgotten["users"], "users are wholly forgotten, earlier ones included"),
-        (forgotten["items"], "items are wholly forgotten, earlier ones included"),
+    for count, of, text in (
+        (requests["repeated"], "request", "made twice, counted once"),
+        (requests["met_before"], "request", "met before: the model has forgotten that already"),
+        (requests["perhaps_met_before"], "request", _PERHAPS),
+        (requests["missing"], "request", "skipped: nothing in the data matches"),
+        (requests["null_times"], "interaction", "without a time passed over by a period"),
+        (forgotten["users"], "user", "wholly forgotten, earlier ones included"),
+        (forgotten["items"], "item", "wholly forgotten, earlier ones included"),
     ):
         if count:
-            to.print(f"{count} {text}")
+            to.print(f"{counted(count, of)} {text}")
     if requests["honoured"]:
         to.print(
             f"{cost['seconds']:.3f} s of forgetting, {result['wall_seconds']:.1f} s in all; "
-            f"{cost['steps']} steps, {cost['rows_visited']} rows visited\n"
+            f"{counted(cost['steps'], 'step')}, {counted(cost['rows_visited'], 'row')} visited\n"
             f"Loss on the remaining data {cost['loss_before']:.2f} → {cost['loss_after']:.2f}, "
             f"gradient norm {cost['gradient_before']:.3g} → {cost['gradient_after']:.3g}"
         )

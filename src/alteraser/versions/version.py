@@ -164,7 +164,8 @@ class Version:
         """The next version, which has forgotten what is requested and remembers the batch; and the erasure.
 
         `data` is that of this version, on any rows. `unlearner` is `AltEraser()` unless given. A request that matches
-        nothing because this version has met it already (`met_before`) is passed over also where `missing` is "error".
+        nothing because this version has met it already (`met_before`) is passed over also where `missing` is "error";
+        without a key, so are as many requests as in the last batch if none matches anything and each may have been met.
         For the rest see `after`.
         """
         if key is not None:
@@ -175,7 +176,10 @@ class Version:
             erasure = chosen.forget(self.model, full, requests, missing=missing, progress=progress)
         except UnknownInteractions:
             matched = requests.match(full, missing="ignore").counts
-            self.met_before(requests, key).check(requests, matched.n_events)
+            met = self.met_before(requests, key)
+            last = self.history[-1].count if self.history and key is None else 0
+            if not met.repeats(matched.n_events, last):
+                met.check(requests, matched.n_events)
             erasure = chosen.forget(self.model, full, requests, missing="ignore", progress=progress)
         return self.after(erasure, requests, unlearner=chosen, key=key, date=date), erasure
 
@@ -221,11 +225,17 @@ class Version:
         """Which distinct requests this version has met already, by the key they were forgotten with or without it.
 
         Without it only the empty rows of wholly forgotten users and items tell, and where ids are not counted up they
-        tell no more than "perhaps".
+        tell no more than "perhaps"; so it is with pairs and periods of users and items that are still there.
         """
         distinct = requests.distinct()
         by_key = None if key is None else self.honours(distinct, key).batches >= 0
-        return find_met_before(distinct, self.user_vocabulary, self.item_vocabulary, by_key=by_key)
+        return find_met_before(
+            distinct,
+            self.user_vocabulary,
+            self.item_vocabulary,
+            has_history=bool(self.history),
+            by_key=by_key,
+        )
 
     def save(
         self,
