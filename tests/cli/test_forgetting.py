@@ -96,6 +96,7 @@ def test_the_result_counts_what_was_done(ok: Ok, workspace: Path, tmp_path: Path
     assert result["requests"] == {
         "honoured": 4,
         "repeated": 0,
+        "not_trained_on": 0,
         "met_before": 0,
         "perhaps_met_before": 0,
         "missing": 0,
@@ -182,6 +183,7 @@ def test_the_same_requests_again_are_a_retry(
     assert result["requests"] == {
         "honoured": 0,
         "repeated": 0,
+        "not_trained_on": 0,
         "met_before": 0,
         "perhaps_met_before": 4,
         "missing": 1,
@@ -225,7 +227,7 @@ def test_a_retry_with_the_key_is_met_before(run: Any, ok: Ok, workspace: Path, t
     assert "4 requests met before: the model has forgotten that already" in said.out
     assert same(model2, tmp_path / "model3")
     result = ok(*again, "--user", "person-005@mail.example", "--out", tmp_path / "model4")
-    counts = {"honoured": 1, "repeated": 0, "met_before": 4, "perhaps_met_before": 0}
+    counts = {"honoured": 1, "repeated": 0, "not_trained_on": 0, "met_before": 4, "perhaps_met_before": 0}
     counts |= {"missing": 0, "null_times": 0}
     assert result["requests"] == counts
     # A typing error beside a retry is still one.
@@ -244,6 +246,7 @@ def test_requests_that_are_partly_missing(ok: Ok, workspace: Path, tmp_path: Pat
     assert result["requests"] == {
         "honoured": 1,
         "repeated": 1,
+        "not_trained_on": 0,
         "met_before": 0,
         "perhaps_met_before": 0,
         "missing": 1,

@@ -82,7 +82,7 @@ def test_pairs_are_known_by_the_key_alone() -> None:
 
 def test_the_last_batch_again_is_taken_for_a_retry_without_a_key() -> None:
     """Nothing of it matches, every id is known or may have been forgotten, and it has as many requests."""
-    batch = [{"user": "bob"}, {"user": "cem", "item": 11}, {"user": "dia", "item": 12}]
+    batch: list[dict[str, Any]] = [{"user": "bob"}, {"user": "cem", "item": 11}, {"user": "dia", "item": 12}]
     version, data = forgotten(["ann", "bob", "cem", "dia"], *batch)
     again, erasure = version.forget(data, Requests.of([*batch, batch[0]]))
     assert again.digest == version.digest

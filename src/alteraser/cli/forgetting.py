@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -28,7 +30,9 @@ from alteraser.cli.training import TrainerName, check_trainer_options
 from alteraser.cli.wall_clock import wall_seconds
 
 if TYPE_CHECKING:
+    from alteraser.data.read_options import ReadOptions
     from alteraser.data.requests import Requests
+    from alteraser.data.source_tables import SourceTable
     from alteraser.live.erasure import Erasure
     from alteraser.train.base import Trainer
     from alteraser.unlearn.base import Unlearner
@@ -164,21 +168,20 @@ def forget(
     requests = asked.read()
     read_options = options.read_options(data, version.read_options)
     full = version.read(data, data_dir=options.data_dir, read_options=read_options)
+    source = cache(lambda: open_source(data, data_dir=options.data_dir, read_options=read_options))
     with progress("Forgetting") as watch:
         following, erasure = version.forget(
-            full, requests, unlearner=unlearner, key=key, missing=missing, progress=watch
+            full, requests, unlearner=unlearner, key=key, missing=missing, source=source, progress=watch
         )
-    rest = None
-    if remaining is not None:
-        source = open_source(data, data_dir=options.data_dir, read_options=read_options)
-        rest = (source.without(requests), remaining)
+    rest = None if remaining is None else (source().without(requests), remaining)
     following.save(out, remaining=rest, force=force)
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(
-        version, erasure, method, unmatched=_unmatched(version, requests, erasure, key)
+        version, erasure, method, unmatched=_unmatched(version, requests, erasure, key, source)
     )
     result["wall_seconds"] = wall_seconds()
     told = erasure.converged or scope == "forgetting" or not erasure.requests.n_honoured
-    show(result, as_json=json, human=lambda to: _human(to, result, met=told))
+    why = _left_out_as(read_options)
+    show(result, as_json=json, human=lambda to: _human(to, result, met=told, why=why))
 
 
 def _unlearner(
@@ -253,15 +256,33 @@ def _trainer(
 
 
 def _unmatched(
-    version: Version, requests: Requests, erasure: Erasure[Any], key: bytes | None
+    version: Version,
+    requests: Requests,
+    erasure: Erasure[Any],
+    key: bytes | None,
+    source: Callable[[], SourceTable],
 ) -> dict[str, int]:
-    """How many of the requests that match nothing this version has met already, or perhaps, and the others."""
-    if not erasure.requests.n_missing:
-        return {"met_before": 0, "perhaps_met_before": 0, "missing": 0}
-    met, nothing = version.met_before(requests, key), erasure.requests.n_events == 0
-    certain, perhaps = int((met.certain & nothing).sum()), int((met.perhaps & nothing).sum())
-    missing = erasure.requests.n_missing - certain - perhaps
-    return {"met_before": certain, "perhaps_met_before": perhaps, "missing": missing}
+    """How many of the requests that match nothing to forget are of which kind."""
+    nothing = erasure.requests.n_events == 0
+    if not nothing.any():
+        return dict.fromkeys(("not_trained_on", "met_before", "perhaps_met_before", "missing"), 0)
+    left_out = nothing & (source().match(requests).counts.n_events > 0)
+    nothing &= ~left_out
+    met = version.met_before(requests, key)
+    return {
+        "not_trained_on": int(left_out.sum()),
+        "met_before": int((nothing & met.certain).sum()),
+        "perhaps_met_before": int((nothing & met.perhaps).sum()),
+        "missing": int((nothing & ~met.certain & ~met.perhaps).sum()),
+    }
+
+
+def _left_out_as(read_options: ReadOptions) -> str:
+    """Why rows of the data were not trained on."""
+    rating, core = read_options.min_rating, read_options.min_interactions
+    reasons = [] if rating is None else [f"rated below {rating:g}"]
+    reasons += [] if core is None else [f"of users or items with fewer than {core} interactions"]
+    return " or ".join(reasons)
 
 
 def _result(
@@ -299,17 +320,22 @@ def _result(
     }
 
 
-def _human(to: Console, result: dict[str, Any], *, met: bool) -> None:
+def _human(to: Console, result: dict[str, Any], *, met: bool, why: str) -> None:
     requests, cost, forgotten = result["requests"], result["cost"], result["forgotten"]
+    kept = "still in the data, which --remaining writes without it"
+    if result["remaining"]:
+        kept = "not in the remaining data any more"
     if requests["honoured"]:
         to.print(
             f"{counted(requests['honoured'], 'request')} honoured: "
             f"{counted(forgotten['interactions'], 'interaction')} forgotten"
         )
     else:
-        to.print("No request matches anything in the data: the new model is the old one")
+        what = "that was trained on" if requests["not_trained_on"] else "in the data"
+        to.print(f"No request matches anything {what}: the new model is the old one")
     for count, of, text in (
         (requests["repeated"], "request", "made twice, counted once"),
+        (requests["not_trained_on"], "request", f"of what was never trained on ({why}): {kept}"),
         (requests["met_before"], "request", "met before: the model has forgotten that already"),
         (requests["perhaps_met_before"], "request", _PERHAPS),
         (requests["missing"], "request", "skipped: nothing in the data matches"),

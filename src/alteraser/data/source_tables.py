@@ -15,7 +15,7 @@ from alteraser.data.files import readable, typed
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
 from alteraser.data.read_options import ReadKeywords, ReadOptions
-from alteraser.data.requests import Requests
+from alteraser.data.requests import Match, Requests
 from alteraser.data.text_files import TextFile
 from alteraser.data.time_ranks import epoch_units
 from alteraser.data.writing import PARQUET
@@ -43,18 +43,18 @@ class SourceTable:
         """The interactions in it, read as its own options say unless others are given."""
         return interactions(self._typed, read_options=read_options or self.read_options)
 
-    def without(self, requests: Requests) -> SourceTable:
-        """The table without the rows that requests name, also those that reading would leave out as rated too low.
-
-        A request that names no row is passed over.
-        """
+    def match(self, requests: Requests) -> Match:
+        """The rows that requests name, also those that reading would leave out as rated too low or too rare."""
         everything = self.read_options.pairs_alone().with_options({"time": self.read_options.time})
         data = self.interactions(everything)
         # Rows that reading leaves out must not change how a date is understood.
         kept = data if data.times is None else self.interactions()
         units = epoch_units(kept.times)
-        gone = requests.matched(data, missing="ignore", units=units).mask
-        return replace(self, table=self.table.filter(pl.Series(~gone)))
+        return requests.matched(data, missing="ignore", units=units)
+
+    def without(self, requests: Requests) -> SourceTable:
+        """The table without the rows that requests name (`match`); a request that names none is passed over."""
+        return replace(self, table=self.table.filter(pl.Series(~self.match(requests).mask)))
 
     def frame_for(self, path: Path) -> pl.DataFrame:
         """The table as it goes into a file of that ending."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from alteraser.data.datasets import open_data
@@ -158,6 +159,7 @@ class Version:
         unlearner: Unlearner | None = None,
         key: bytes | None = None,
         missing: Missing = "error",
+        source: Callable[[], SourceTable] | None = None,
         progress: Progress | None = None,
         date: datetime | None = None,
     ) -> tuple[Version, Erasure[Storable]]:
@@ -166,7 +168,8 @@ class Version:
         `data` is that of this version, on any rows. `unlearner` is `AltEraser()` unless given. A request that matches
         nothing because this version has met it already (`met_before`) is passed over also where `missing` is "error";
         without a key, so are as many requests as in the last batch if none matches anything and each may have been met.
-        For the rest see `after`.
+        `source` opens the table that the data was read from: a request of rows there that reading left out, as rated
+        too low, has nothing to forget and is passed over, too. For the rest see `after`.
         """
         if key is not None:
             check_key(key)
@@ -175,11 +178,13 @@ class Version:
         try:
             erasure = chosen.forget(self.model, full, requests, missing=missing, progress=progress)
         except UnknownInteractions:
-            matched = requests.match(full, missing="ignore").counts
+            n_found = requests.match(full, missing="ignore").counts.n_events
+            if source is not None:
+                n_found = np.maximum(n_found, source().match(requests).counts.n_events)
             met = self.met_before(requests, key)
             last = self.history[-1].count if self.history and key is None else 0
-            if not met.repeats(matched.n_events, last):
-                met.check(requests, matched.n_events)
+            if not met.repeats(n_found, last):
+                met.check(requests, n_found)
             erasure = chosen.forget(self.model, full, requests, missing="ignore", progress=progress)
         return self.after(erasure, requests, unlearner=chosen, key=key, date=date), erasure
 
