@@ -141,7 +141,7 @@ def test_a_file_without_a_header_gets_one_that_the_model_knows(
     data, rest = tmp_path / "ratings.dat", tmp_path / "rest.csv"
     rows = store.select("user_id", "item_id", "rating").rows()
     data.write_text("".join("::".join(map(str, row)) + "\n" for row in rows))
-    ok("train", data, "--no-header", *SMALL, "--out", tmp_path / "model")
+    ok("train", data, "--no-header", "--any-rating", *SMALL, "--out", tmp_path / "model")
     ok("forget", tmp_path / "model", data, "--user", "005", "--out", tmp_path / "model2", "--remaining", rest)
     assert read(rest).columns == ["column_1", "column_2", "column_3"]
     assert read(rest).rows() == [tuple(map(str, row)) for row in rows if row[0] != "005"]

@@ -90,7 +90,8 @@ class DataOptions:
     ] = None
     time: Annotated[str | None, _option("--time-column", "Column of times.", "NAME")] = None
     rating: Annotated[
-        str | None, _option("--rating-column", "Column that --min-rating cuts, if not rating.", "NAME")
+        str | None,
+        _option("--rating-column", "Column that --min-rating cuts, if not rating, stars or score.", "NAME"),
     ] = None
     min_rating: Annotated[float | None, _option("--min-rating", "Drop ratings below this.", "X")] = None
     any_rating: Annotated[

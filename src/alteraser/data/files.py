@@ -10,7 +10,7 @@ from typing import Unpack
 
 import polars as pl
 
-from alteraser.data.column_names import names_told, require_columns, resolved, resolved_ids
+from alteraser.data.column_names import names_told, perhaps_ratings, require_columns, resolved, resolved_ids
 from alteraser.data.columns import plain_ids
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
@@ -100,7 +100,20 @@ def _read_text(path: Path, ending: str, read_options: ReadOptions) -> tuple[pl.D
     table = file.columns(list(dict.fromkeys(named.columns.values())))
     if not file.header:
         file.check_no_header(table, named.user, named.item)
+        if (third := perhaps_ratings(named, there)) is not None:
+            _check_no_ratings(file.columns([third])[third], path)
     return typed(table, named, path), named
+
+
+def _check_no_ratings(texts: pl.Series, path: Path) -> None:
+    """Raise if the third column holds what ratings are: numbers from 0 to 10, not all the same."""
+    numbers = texts.cast(pl.Float64, strict=False)
+    if numbers.is_between(0, 10).all(ignore_nulls=False) and numbers.n_unique() > 1:
+        raise ColumnError(
+            f"The third column of {path} may be one of ratings, and a low one is no sign that somebody likes an item. "
+            f"Say which count: min_rating= (--min-rating X) drops those below X, any_rating=True (--any-rating) none. "
+            f"If it holds something else, name it so, as with weight='3' (--weight-column 3)."
+        )
 
 
 def typed(texts: pl.DataFrame, read_options: ReadOptions, source: object) -> pl.DataFrame:
