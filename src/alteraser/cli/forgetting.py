@@ -78,7 +78,8 @@ def forget(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the data without what is forgotten here, all other rows and columns kept (.csv or .parquet).",
+            help="Write the data without what is forgotten here, all other rows and columns kept: a text file in the "
+            "form of DATA (.csv, .dat, …), or .parquet.",
             show_default=False,
         ),
     ] = None,

@@ -26,7 +26,7 @@ TEXT_ENDINGS = tuple(
 )
 _LINES_LOOKED_AT = 20
 # Stands for a separator of several bytes, which polars cannot split at; made for this by those who made ASCII.
-_UNIT_SEPARATOR = b"\x1f"
+UNIT_SEPARATOR = b"\x1f"
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class TextFile:
         return pl.read_csv(
             self._with_units(separator.encode()) if long else self.path,
             has_header=self.header,
-            separator=_UNIT_SEPARATOR.decode() if long else separator,
+            separator=UNIT_SEPARATOR.decode() if long else separator,
             quote_char=None if long or self._is_recbole else '"',
             infer_schema=False,
             columns=columns,
@@ -126,12 +126,12 @@ class TextFile:
         """The content with another separator of one byte."""
         with _opened(self.path) as file:
             content = file.read()
-        if _UNIT_SEPARATOR in content:
+        if UNIT_SEPARATOR in content:
             raise DataError(
                 f"{self.path} holds the control sign 0x1F, which no text does; it cannot be split at several signs. "
                 f"Remove it, or write the file with a separator of one sign."
             )
-        return io.BytesIO(content.replace(separator, _UNIT_SEPARATOR))
+        return io.BytesIO(content.replace(separator, UNIT_SEPARATOR))
 
 
 def _opened(path: Path) -> io.BufferedIOBase:

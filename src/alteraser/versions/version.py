@@ -20,7 +20,7 @@ from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.requests import Missing, Requests
 from alteraser.data.source_tables import SourceTable
-from alteraser.data.writing import atomic_folder, make_table_ready, staged_frame
+from alteraser.data.writing import PLAIN_TEXT, TextForm, atomic_folder, make_table_ready, staged_frame
 from alteraser.data.writing import make_ready as make_path_ready
 from alteraser.errors import LeftBehind, MismatchError, ModelFileError, SettingError, UnknownInteractions
 from alteraser.live.erasure import Erasure
@@ -260,11 +260,14 @@ class Version:
         with ExitStack() as outputs:
             written = self
             if remaining is not None:
-                data, file = remaining
-                written = self._reading(data)
-                table = data.to_frame() if isinstance(data, Interactions) else data.frame_for(Path(file))
+                data, file = remaining[0], Path(remaining[1])
+                if isinstance(data, SourceTable):
+                    form, table = data.form_for(file), data.frame_for(file)
+                else:
+                    form, table = TextForm.of(file), data.to_frame()
+                written = self._reading(data, form.read_options(file))
                 # The data takes its place only once the model has been written.
-                outputs.enter_context(staged_frame(table, file, force=force))
+                outputs.enter_context(staged_frame(table, file, form=form, force=force))
             try:
                 written._write(path, force=force)
             except LeftBehind:
@@ -272,8 +275,8 @@ class Version:
                 raise
         return written
 
-    def _reading(self, data: Interactions | SourceTable) -> Version:
-        """The version that reads its data from the file which is written of it."""
+    def _reading(self, data: Interactions | SourceTable, form: Mapping[str, Any]) -> Version:
+        """The version that reads its data from the file which is written of it in that form."""
         if isinstance(data, Interactions):
             belongs, read_options = data.digest() == self.data_digest, written_read_options(data)
         else:
@@ -287,7 +290,7 @@ class Version:
                 "The remaining data is not that of this version (its digest differs). Give the `remain` of the erasure "
                 "that made it, or the table without what was requested."
             )
-        read_options = read_options.as_trained()
+        read_options = read_options.with_options(form).as_trained()
         return self if read_options == self.read_options else replace(self, read_options=read_options)
 
     def _uncut(self, read_options: ReadOptions) -> ReadOptions:
@@ -324,7 +327,7 @@ def make_ready(path: Path, *, remaining: Path | None = None, force: bool = False
             "The remaining data was to be written into the folder of the model (--remaining lies in --out), which "
             "holds the model alone. Move it."
         )
-    make_table_ready(remaining, force=force)
+    make_table_ready(remaining, force=force, also=PLAIN_TEXT)
 
 
 def load_version(path: str | Path) -> Version:
