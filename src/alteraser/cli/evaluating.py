@@ -113,10 +113,8 @@ def _tested(
 ) -> tuple[Evaluation, int]:
     from alteraser.versions.evaluation import evaluate_version
 
-    # Only who has what counts. A test part is small: what was a core of the whole would be cut to pieces.
-    unused: dict[str, Any] = {"weight": None, "time": None, "merge": "max", "min_interactions": None}
-    read_options = options.read_options(test, version.read_options).with_options(unused)
-    evaluation, n_unknown = evaluate_version(version, data, options.read(test, read_options), **settings)
+    held_out = options.open_test(test, version.read_options)
+    evaluation, n_unknown = evaluate_version(version, data, held_out, **settings)
     if n_unknown:
         note(f"{counted(n_unknown, 'test interaction')} with a user or an item not in the model: left out.")
     if evaluation.n_seen:

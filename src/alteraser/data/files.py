@@ -82,6 +82,36 @@ def check_readable(path: Path) -> None:
         raise DataError(f"{path} is empty; a file with interactions is wanted.")
 
 
+def in_own_form(path: str | Path, read_options: ReadOptions) -> ReadOptions:
+    """The options for another file of the same data: with its own header, separator and usual names of columns.
+
+    What the options say stays where it fits.
+    """
+    path = Path(path)
+    with readable(path) as ending:
+        if ending in PARQUET:
+            names, separator = list(pl.read_parquet_schema(path)), None
+        else:
+            file = TextFile.of(path, ending, separator=read_options.separator)
+            if len(file.names) < 2:  # it is split at something else
+                file = TextFile.of(path, ending)
+            names, separator = list(file.names), file.separator
+    form = {"separator": separator, "header": True}
+    if {read_options.user, read_options.item} <= set(names):
+        return read_options.with_options(form)
+    usual = resolved(ReadOptions(), names)
+    rating = read_options.rating if read_options.rating in names else None
+    if {usual.user, usual.item} <= set(names):
+        return read_options.with_options(form | {"user": usual.user, "item": usual.item, "rating": rating})
+    if not read_options.header:
+        return read_options.with_options({"separator": separator})
+    if ending in PARQUET or not TextFile(path, separator).starts_with_data():
+        return read_options
+    log.info("%s has no header: users are in its first column, items in the second.", path)
+    places = {"user": "1", "item": "2", "rating": None, "header": False}
+    return read_options.with_options(form | places)
+
+
 def _read_parquet(path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ReadOptions]:
     there = list(pl.read_parquet_schema(path))
     named = resolved(read_options, there)

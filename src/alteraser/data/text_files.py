@@ -86,18 +86,22 @@ class TextFile:
             f"{', '.join(better) or 'one field at every usual separator'}. Give separator= (--separator), {hint}."
         )
 
-    def check_header(self) -> None:
-        """Raise if the first line is no header but somebody's interaction, which an error must not list."""
+    def starts_with_data(self) -> str | None:
+        """What tells that the first line is no header but somebody's interaction; None if nothing does."""
         table = self._read()
-        numbers = pl.Series(table.columns, dtype=pl.String).cast(pl.Float64, strict=False).is_not_null().any()
+        if pl.Series(table.columns, dtype=pl.String).cast(pl.Float64, strict=False).is_not_null().any():
+            return "numbers"
         # Ids come again and again; the name of a column is not a value in it.
         again = any((table[name] == name).any() for name in table.columns)
-        if numbers or again:
+        return "what other lines hold" if again else None
+
+    def check_header(self) -> None:
+        """Raise if the first line is no header but somebody's interaction, which an error must not list."""
+        if (holds := self.starts_with_data()) is not None:
             raise DataError(
-                f"The first line of {self.path} is not a header: it holds "
-                f"{'numbers' if numbers else 'what other lines hold'}. Read it with header=False (--no-header), where "
-                f"columns are named by their place, as user='1' (--user-column 1), or put a line with the names of the "
-                f"columns above it, as user_id and item_id."
+                f"The first line of {self.path} is not a header: it holds {holds}. Read it with header=False "
+                f"(--no-header), where columns are named by their place, as user='1' (--user-column 1), or put a line "
+                f"with the names of the columns above it, as user_id and item_id."
             )
 
     def check_no_header(self, table: pl.DataFrame, user: str, item: str) -> None:
