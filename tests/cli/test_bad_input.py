@@ -331,7 +331,7 @@ CASES = [
         "data.csv is there already",
         "--force",
     ),
-    case("remaining data in no format", FORGET.replace("rest.csv", "rest.txt"), ".csv or .parquet"),
+    case("remaining data in no format", FORGET.replace("rest.csv", "rest.json"), ".data or .parquet"),
     case("remaining data in the model", FORGET.replace("rest.csv", "out/rest.csv"), "--remaining lies in"),
     case("an unknown method", FORGET + " --method magic", "magic", "'alteraser', 'retrain', 'warm-start'"),
     case("an unknown solver", FORGET + " --solver magic", "magic", "'ah-newton', 'hf-newton'", "'adamw'"),

@@ -222,7 +222,7 @@ def test_compare_and_its_page(run: Any, workspace: Path, models: Path, tmp_path:
     )
     ran = run(*compare, "--html", tmp_path / "page.html", "--json")
     assert ran.code == 0
-    assert ran.err == "1 test interactions name users or items that are not in the data; they are left out.\n"
+    assert ran.err == "1 test interaction with a user or an item not in the data: left out.\n"
     report = json.loads(ran.out)
     assert list(report["models"]) == list(paths)
     assert report["models"]["retrained"]["forgetting"]["rbo"]["10"] == 1

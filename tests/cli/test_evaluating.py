@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 Run = Callable[..., Any]
@@ -46,5 +47,47 @@ def test_a_held_out_share_is_judged_by_a_new_model(folder: Path, run: Run) -> No
     result = ran.json
     assert (result["holdout"], result["judged_users"]) == (0.25, 50)
     assert result["test_users"] > 50
-    assert run(*arguments, "--json").json == result
-    assert "50 of " in run(*arguments).out
+    assert result.pop("wall_seconds") > 0
+    again = run(*arguments, "--json").json
+    del again["wall_seconds"]
+    assert again == result
+    said = run(*arguments).out
+    assert "50 of " in said
+    assert said.splitlines()[-1].endswith(" s in all")
+
+
+@pytest.mark.parametrize("share", [1.5, 1, 0, -0.2, "nan"])
+def test_a_share_that_is_none(folder: Path, run: Run, share: object) -> None:
+    """Refused before anything is said of how much of the data the rest would be."""
+    ran = run("evaluate", folder / "model", folder / "train.csv", "--holdout", share)
+    assert ran.code == 2
+    assert ran.err == f"Error: --holdout is {share}; a share between 0 and 1 is wanted, as 0.2.\n"
+
+
+@pytest.mark.parametrize("trained_on", ["train.dat", "train.csv"])
+@pytest.mark.parametrize("name", ["test.csv", "headless.csv", "headless.dat", "test.parquet", "usual.tsv"])
+def test_a_test_part_has_its_own_header_and_separator(
+    folder: Path, ok: Run, tmp_path: Path, trained_on: str, name: str
+) -> None:
+    """Whichever way both parts are written, the figures are the same."""
+    train, test = (
+        pl.read_csv(folder / f"{part}.csv").select("user_id", "item_id") for part in ("train", "test")
+    )
+    text = {"include_header": False, "separator": "|"}
+    train.write_csv(tmp_path / "train.dat", **text)  # type: ignore[call-overload]
+    train.write_csv(tmp_path / "train.csv")
+    held_out = {"test.csv": test, "usual.tsv": test.rename({"user_id": "userId", "item_id": "movieId"})}
+    if name == "headless.dat":
+        test.write_csv(tmp_path / name, **text)  # type: ignore[call-overload]
+    elif name == "test.parquet":
+        test.write_parquet(tmp_path / name)
+    else:
+        separator = "\t" if name.endswith("tsv") else ","
+        table = held_out.get(name, test)
+        table.write_csv(tmp_path / name, include_header=name in held_out, separator=separator)
+    header = ("--no-header",) if trained_on == "train.dat" else ()
+    small = ("--dim", 2, "--w0", 0.1, "--l2", 0.01, "--max-passes", 2)
+    ok("train", tmp_path / trained_on, *header, *small, "--out", tmp_path / "model")
+    result = ok("evaluate", tmp_path / "model", tmp_path / trained_on, "--test", tmp_path / name)
+    assert result["test_users"] == test["user_id"].n_unique()
+    assert result["unknown_test_interactions"] == 0

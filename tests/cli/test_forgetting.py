@@ -96,7 +96,9 @@ def test_the_result_counts_what_was_done(ok: Ok, workspace: Path, tmp_path: Path
     assert result["requests"] == {
         "honoured": 4,
         "repeated": 0,
+        "not_trained_on": 0,
         "met_before": 0,
+        "perhaps_met_before": 0,
         "missing": 0,
         "null_times": 0,
     }
@@ -159,24 +161,32 @@ def test_a_forgetting_follows_another(ok: Ok, forgotten: Path, tmp_path: Path) -
     assert len(manifest(tmp_path / "model4")["history"]) == 3
 
 
-def test_the_same_requests_again_are_missing(
+def test_the_same_requests_again_are_a_retry(
     run: Any, ok: Ok, workspace: Path, forgotten: Path, tmp_path: Path
 ) -> None:
     model2, rest, out = forgotten / "model2", forgotten / "rest.parquet", tmp_path / "model3"
     again = ("forget", model2, rest, "--requests", workspace / "requests.csv", "--out", out)
-    refused = run(*again)
+    # With one more that never was there, it is not the same batch.
+    refused = run(*again, "--user", "zoe")
     assert refused.code == 2
-    assert "4 of 4 requests" in refused.err
+    assert "5 of 5 requests" in refused.err
     assert "requests.csv line 2" in refused.err
-    assert "2 may have been met before" in refused.err
+    assert "4 of these may have been met before" in refused.err
     assert "person-" not in refused.err
     assert not out.exists()
-    result = ok(*again, "--missing", "ignore", "--remaining", tmp_path / "rest3.parquet")
+    said = run(*again)
+    assert said.code == 0, said.err
+    assert "No request matches anything in the data: the new model is the old one" in said.out
+    assert "4 requests skipped: met before, as by a retry, or never in the data" in said.out
+    options = ("--missing", "ignore", "--remaining", tmp_path / "rest3.parquet", "--force")
+    result = ok(*again, "--user", "zoe", *options)
     assert result["requests"] == {
         "honoured": 0,
         "repeated": 0,
+        "not_trained_on": 0,
         "met_before": 0,
-        "missing": 4,
+        "perhaps_met_before": 4,
+        "missing": 1,
         "null_times": 0,
     }
     assert result["forgotten"]["interactions"] == 0
@@ -189,6 +199,23 @@ def test_the_same_requests_again_are_missing(
         assert same(model2, out)
 
 
+def test_a_period_and_a_pair_again_are_a_retry(run: Any, ok: Ok, workspace: Path, tmp_path: Path) -> None:
+    before = workspace / "model", workspace / "data.csv"
+    period = ("--user", "person-002@mail.example", "--from", "2024-03-01", "--to", "2024-03-14")
+    for number, asked in enumerate((period, ("--pair", "person-001@mail.example", "Thing 03"))):
+        after = tmp_path / f"model{number}", tmp_path / f"rest{number}.csv"
+        assert ok("forget", *before, *asked, "--out", after[0], "--remaining", after[1])["forgotten"]
+        said = run("forget", *after, *asked, "--out", tmp_path / "again", "--force")
+        assert said.code == 0, said.err
+        assert "1 request skipped: met before, as by a retry, or never in the data" in said.out
+        assert same(after[0], tmp_path / "again")
+        before = after
+    # Not the last batch any more.
+    refused = run("forget", *before, *period, "--user", "person-003@mail.example", "--out", tmp_path / "no")
+    assert refused.code == 2
+    assert "cannot be told apart without the key" in refused.err
+
+
 def test_a_retry_with_the_key_is_met_before(run: Any, ok: Ok, workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("the first key of them all\n")
     model2, rest, key = tmp_path / "model2", tmp_path / "rest.csv", ("--key-file", tmp_path / "key")
@@ -197,10 +224,11 @@ def test_a_retry_with_the_key_is_met_before(run: Any, ok: Ok, workspace: Path, t
     said = run(*again, "--out", tmp_path / "model3")
     assert said.code == 0, said.err
     assert "the new model is the old one" in said.out
-    assert "4 requests were met before: the model has forgotten that already" in said.out
+    assert "4 requests met before: the model has forgotten that already" in said.out
     assert same(model2, tmp_path / "model3")
     result = ok(*again, "--user", "person-005@mail.example", "--out", tmp_path / "model4")
-    counts = {"honoured": 1, "repeated": 0, "met_before": 4, "missing": 0, "null_times": 0}
+    counts = {"honoured": 1, "repeated": 0, "not_trained_on": 0, "met_before": 4, "perhaps_met_before": 0}
+    counts |= {"missing": 0, "null_times": 0}
     assert result["requests"] == counts
     # A typing error beside a retry is still one.
     refused = run(*again, "--user", "nobody", "--out", tmp_path / "model5")
@@ -218,7 +246,9 @@ def test_requests_that_are_partly_missing(ok: Ok, workspace: Path, tmp_path: Pat
     assert result["requests"] == {
         "honoured": 1,
         "repeated": 1,
+        "not_trained_on": 0,
         "met_before": 0,
+        "perhaps_met_before": 0,
         "missing": 1,
         "null_times": 0,
     }

@@ -80,3 +80,10 @@ def test_shells_can_complete_commands_and_options(command: list[str]) -> None:
 
     assert completed("re") == ["recommend"]
     assert "--include-seen" in completed("recommend", "--in")
+
+
+def test_one_of_something_is_not_called_many() -> None:
+    said = [
+        output.counted(number, one) for number, one in ((1, "pass"), (2, "pass"), (0, "batch"), (1, "user"))
+    ]
+    assert said == ["1 pass", "2 passes", "0 batches", "1 user"]

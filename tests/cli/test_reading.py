@@ -34,7 +34,11 @@ def test_a_file_without_a_header_is_trained_on_and_forgotten_from(
     refused = run("train", dat, *SMALL, "--out", model)
     assert refused.code == 2
     assert "--no-header" in refused.err
-    places = ("--no-header", "--rating-column", 3, "--min-rating", 3, "--time-column", 4)
+    refused = run("train", dat, "--no-header", *SMALL, "--out", model)
+    assert refused.code == 2
+    assert "--min-rating X" in refused.err
+    assert "--any-rating" in refused.err
+    places = ("--no-header", "--min-rating", 3, "--time-column", 4)
     trained = ok("train", dat, *places, *SMALL, "--out", model)
     liked = ratings.filter(pl.col("rating") >= 3)
     assert trained["interactions"] == len(liked)

@@ -76,6 +76,46 @@ def test_what_is_rated_too_low_to_be_trained_on_is_forgotten_as_well(
     assert "005" not in read(tmp_path / "rest.csv")["user_id"].to_list()
 
 
+def test_a_request_of_what_was_never_trained_on_is_no_typing_error(
+    run: Any, ok: Ok, store: pl.DataFrame, tmp_path: Path
+) -> None:
+    """A pair that was rated too low, and a user who rated nothing else: gone from the store, as was asked."""
+    user, item = pl.col("user_id"), pl.col("item_id")
+    store = store.filter(~((user == "006") & (pl.col("rating") >= 3)))
+    write(store, tmp_path / "store.csv")
+    model, data, rest = tmp_path / "model", tmp_path / "store.csv", tmp_path / "rest.csv"
+    ok("train", data, *READING, *SMALL, "--out", model)
+    low = store.filter(user == "005", pl.col("rating") < 3)["item_id"][0]
+    asked = (
+        "forget",
+        model,
+        data,
+        "--pair",
+        "005",
+        low,
+        "--user",
+        "006",
+        "--out",
+        tmp_path / "model2",
+        "--force",
+    )
+    told = run(*asked)
+    assert told.code == 0, told.err
+    assert "2 requests of what was never trained on (rated below 3): still in the data" in told.out
+    assert "--remaining" in told.out
+    result = ok(*asked, "--remaining", rest)
+    assert (result["requests"]["not_trained_on"], result["requests"]["missing"]) == (2, 0)
+    left = store.filter(~(((user == "005") & (item == low)) | (user == "006")))
+    assert read(rest).rows() == left.cast(pl.String).rows()
+    assert "not in the remaining data any more" in run(*asked, "--remaining", rest).out
+    # Beside one that is nowhere it is not counted among the errors, and nothing is written.
+    refused = run(*asked, "--user", "zoe", "--out", tmp_path / "model3")
+    assert refused.code == 2
+    assert "1 of 3 requests" in refused.err
+    assert "--user number 2" in refused.err
+    ok("forget", tmp_path / "model2", rest, "--user", "005", "--out", tmp_path / "model3")
+
+
 def test_the_rest_of_a_store_of_which_a_core_was_trained_on_stays(
     ok: Ok, store: pl.DataFrame, tmp_path: Path
 ) -> None:
@@ -95,16 +135,32 @@ def test_the_rest_of_a_store_of_which_a_core_was_trained_on_stays(
         assert read(after[1]).height == len(left)
 
 
-def test_a_file_without_a_header_gets_one_that_the_model_knows(
-    ok: Ok, store: pl.DataFrame, tmp_path: Path
+@pytest.mark.parametrize("separator", ["::", ";", ","])
+@pytest.mark.parametrize("name", ["rest.csv", "rest.dat"])
+def test_a_file_without_a_header_keeps_its_form(
+    ok: Ok, store: pl.DataFrame, tmp_path: Path, separator: str, name: str
 ) -> None:
-    data, rest = tmp_path / "ratings.dat", tmp_path / "rest.csv"
-    rows = store.select("user_id", "item_id", "rating").rows()
-    data.write_text("".join("::".join(map(str, row)) + "\n" for row in rows))
-    ok("train", data, "--no-header", *SMALL, "--out", tmp_path / "model")
+    data, rest = tmp_path / "ratings.dat", tmp_path / name
+    lines = [
+        separator.join(map(str, row)) + "\n" for row in store.select("user_id", "item_id", "rating").rows()
+    ]
+    data.write_text("".join(lines))
+    ok("train", data, "--no-header", "--any-rating", *SMALL, "--out", tmp_path / "model")
     ok("forget", tmp_path / "model", data, "--user", "005", "--out", tmp_path / "model2", "--remaining", rest)
-    assert read(rest).columns == ["column_1", "column_2", "column_3"]
-    assert read(rest).rows() == [tuple(map(str, row)) for row in rows if row[0] != "005"]
+    assert rest.read_text() == "".join(line for line in lines if not line.startswith("005"))
+    more, third = ("--user", "006", "--out", tmp_path / "model3"), tmp_path / "rest3.parquet"
+    ok("forget", tmp_path / "model2", rest, *more, "--remaining", third)
+    assert pl.read_parquet(third).columns == ["column_1", "column_2", "column_3"]
+    ok("forget", tmp_path / "model3", third, "--user", "007", "--out", tmp_path / "model4")
+
+
+def test_a_separator_of_its_own_stays(ok: Ok, store: pl.DataFrame, tmp_path: Path) -> None:
+    data, rest = tmp_path / "store.csv", tmp_path / "rest.csv"
+    store.write_csv(data, separator=";")
+    ok("train", data, "--separator", ";", *READING, *SMALL, "--out", tmp_path / "model")
+    ok("forget", tmp_path / "model", data, "--user", "005", "--out", tmp_path / "model2", "--remaining", rest)
+    left = store.filter(pl.col("user_id") != "005")
+    assert pl.read_csv(rest, separator=";", infer_schema=False).equals(left.cast(pl.String))
     ok("forget", tmp_path / "model2", rest, "--user", "006", "--out", tmp_path / "model3")
 
 

@@ -37,6 +37,7 @@ def test_what_tune_writes_train_takes(folder: Path, ok: Callable[..., Any]) -> N
         page,
     )
     assert len(found["trials"]) == 3
+    assert found["wall_seconds"] > sum(trial["seconds"] for trial in found["trials"])
     assert found["ndcg"] == max(trial["ndcg"] for trial in found["trials"])
     assert tomllib.loads(out.read_text()) == found["settings"]
     assert page.read_text().count("<svg") == 2
@@ -56,6 +57,7 @@ def test_people_see_the_trials(folder: Path, run: Callable[..., Any]) -> None:
     more = run(*arguments, "--trials", 3, "--force")
     assert [line.partition(":")[0] for line in more.err.splitlines()] == ["Trial 3 of 3"]
     assert "2 of the trials were in the study already" in more.out
+    assert " s in all." in more.out
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -87,7 +89,10 @@ def test_interrupted_it_keeps_the_trials(command: list[str], folder: Path, jobs:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == ""
-    assert err.splitlines()[-1] == "Interrupted; nothing was left half-written."
+    assert err.splitlines()[-2:] == [
+        "The trials made so far are kept in s.toml.study.json: run the same command again to go on from there.",
+        "Interrupted; nothing was left half-written.",
+    ]
     assert "Traceback" not in err
     assert sorted(each.name for each in folder.iterdir()) == ["data.csv", "s.toml.study.json"]
     assert json.loads((folder / "s.toml.study.json").read_text())["trials"]

@@ -46,7 +46,7 @@ def test_a_csv_keeps_ids_that_are_not_plain_numbers(tmp_path: Path) -> None:
 def test_the_forms_of_a_text_file_read_the_same(tmp_path: Path, name: str, content: bytes) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    assert read_interactions(path).to_frame().rows() == [(1, "007"), (2, "8")]
+    assert read_interactions(path, any_rating=True).to_frame().rows() == [(1, "007"), (2, "8")]
 
 
 def test_recbole_files_lose_the_types_in_their_header(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_usual_separators_are_found_in_files_whose_ending_tells_none(
 ) -> None:
     path = tmp_path / f"ratings.{ending}"
     for text, options in (
-        (lines(separator), {"header": False}),
+        (lines(separator), {"header": False, "any_rating": True}),
         (lines(separator, header="userId movieId rating timestamp"), {"any_rating": True}),
     ):
         path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
@@ -220,6 +220,27 @@ def test_columns_without_a_header_are_named_by_their_place(tmp_path: Path) -> No
     path.write_text(lines("::", header="userId movieId rating timestamp"))
     with pytest.raises(DataError, match=r"is a header.*--no-header"):
         read_interactions(path, header=False)
+
+
+def test_the_third_column_without_a_header_is_by_custom_that_of_ratings(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.dat"
+    path.write_text(lines("::"))
+    with pytest.raises(ColumnError, match=r"third column.*--min-rating X.*--any-rating.*--weight-column 3"):
+        read_interactions(path, header=False)
+    assert read_interactions(path, header=False, min_rating=4).to_frame().rows() == PAIRS[:1] + PAIRS[2:]
+    assert read_interactions(path, header=False, any_rating=True).to_frame().rows() == PAIRS
+    assert len(read_interactions(path, header=False, weight="3")) == 3
+    with pytest.raises(ColumnError, match="rating is 'rating'"):
+        read_interactions(path, header=False, min_rating=4, time="3")
+
+
+@pytest.mark.parametrize(
+    "third", [("978300760", "978298413"), ("1", "1"), ("good", "bad"), ("40", "3")], ids=" ".join
+)
+def test_a_third_column_that_holds_no_ratings_needs_no_word(tmp_path: Path, third: tuple[str, str]) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text(f"1,7,{third[0]}\n2,8,{third[1]}\n")
+    assert len(read_interactions(path, header=False)) == 2
 
 
 @pytest.mark.parametrize("separator", ["", "\n", 'a"b', 5])

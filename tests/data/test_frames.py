@@ -70,6 +70,15 @@ def test_ratings_by_another_name_and_as_weights() -> None:
         interactions(frame.drop("RATING"), rating="stars")
 
 
+@pytest.mark.parametrize("name", ["ratings", "stars", "Score", "star_rating"])
+def test_usual_names_of_ratings(name: str) -> None:
+    frame = pl.DataFrame({"user_id": [1, 2], "item_id": [1, 2], name: [1, 5]})
+    with pytest.raises(ColumnError, match=rf"column {name}\).*--min-rating X.*--any-rating"):
+        interactions(frame)
+    assert pairs_of(interactions(frame, min_rating=3)) == {(2, 2)}
+    assert len(interactions(frame, any_rating=True)) == len(interactions(frame, weight=name)) == 2
+
+
 def test_a_later_word_on_ratings_goes_before_an_earlier_one() -> None:
     strict, free = ReadOptions(min_rating=3), ReadOptions(any_rating=True)
     assert strict.with_options({"any_rating": True}) == free

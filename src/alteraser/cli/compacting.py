@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from alteraser.cli.options import Force, Json, ModelPath, example
-from alteraser.cli.output import show
+from alteraser.cli.output import counted, show
 
 EXAMPLE = example("alteraser compact model2 --out model3")
 
@@ -54,5 +54,6 @@ def _human(to: Console, result: dict[str, Any]) -> None:
         return
     to.print(
         f"Rows of forgotten users removed: {removed['users']}, of forgotten items: {removed['items']}\n"
-        f"Model with {result['users']} users and {result['items']} items written to {result['out']}"
+        f"Model with {counted(result['users'], 'user')} and {counted(result['items'], 'item')} written to "
+        f"{result['out']}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,11 +17,10 @@ from alteraser.cli.options import (
     example,
     reads_data,
 )
-from alteraser.cli.output import note, print_table, show, write_page
+from alteraser.cli.output import counted, note, print_table, show, write_page
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
-    from alteraser.data.read_options import ReadOptions
     from alteraser.measure.compare import Report
     from alteraser.versions.comparison import Comparison
     from alteraser.versions.version import Version
@@ -97,7 +96,7 @@ def compare(
         data_dir=options.data_dir,
         read_options=options.read_options(data, usual),
     )
-    held_out = None if test is None else _test(test, usual, options)
+    held_out = None if test is None else options.open_test(test, usual)
     compared = compare_versions(versions, full, asked, test=held_out, reference=reference, missing=missing)
     elsewhere = "on other data"
     if asked is not None:
@@ -109,7 +108,7 @@ def compare(
         )
     if compared.n_unknown:
         note(
-            f"{compared.n_unknown} test interactions name users or items that are not in the data; they are left out."
+            f"{counted(compared.n_unknown, 'test interaction')} with a user or an item not in the data: left out."
         )
     report = compared.report
     if html is not None:
@@ -130,12 +129,6 @@ def _load(named: list[str]) -> dict[str, Version]:
             raise SettingError(f"Two models are called {name!r}; a name of its own is wanted for each.")
         versions[name] = load_version(path)
     return versions
-
-
-def _test(test: str, usual: ReadOptions, options: DataOptions) -> Interactions:
-    """Only who has what counts. A test part is small: what was a core of the whole would be cut to pieces."""
-    unused: dict[str, Any] = {"weight": None, "time": None, "merge": "max", "min_interactions": None}
-    return options.read(test, options.read_options(test, usual).with_options(unused))
 
 
 def _page(compared: Comparison, versions: dict[str, Version], full: Interactions) -> str:

@@ -18,7 +18,8 @@ from alteraser.cli.options import (
     random_generator,
     reads_data,
 )
-from alteraser.cli.output import note, print_table, progress, show, write_page
+from alteraser.cli.output import counted, note, print_table, progress, show, write_page
+from alteraser.cli.wall_clock import wall_seconds
 
 if TYPE_CHECKING:
     from alteraser.data.interactions import Interactions
@@ -85,6 +86,8 @@ def evaluate(
         )
     if (test is None) == (holdout is None):
         raise SettingError("Either --test FILE or --holdout FRACTION is wanted, not both.")
+    if holdout is not None and not 0 < holdout < 1:
+        raise SettingError(f"--holdout is {holdout:g}; a share between 0 and 1 is wanted, as 0.2.")
     if html is not None:
         make_ready(html, force=force)
     version = load_version(model)
@@ -102,7 +105,8 @@ def evaluate(
         result |= {"holdout": holdout, "trained": trained}
     if html is not None:
         write_page(evaluation_page(evaluation, about), html, force=force)
-    show(result | evaluation.to_dict(), as_json=json, human=lambda to: _human(to, evaluation, about))
+    result |= evaluation.to_dict() | {"wall_seconds": wall_seconds()}
+    show(result, as_json=json, human=lambda to: _human(to, evaluation, about, result["wall_seconds"]))
 
 
 def _tested(
@@ -110,18 +114,14 @@ def _tested(
 ) -> tuple[Evaluation, int]:
     from alteraser.versions.evaluation import evaluate_version
 
-    # Only who has what counts. A test part is small: what was a core of the whole would be cut to pieces.
-    unused: dict[str, Any] = {"weight": None, "time": None, "merge": "max", "min_interactions": None}
-    read_options = options.read_options(test, version.read_options).with_options(unused)
-    evaluation, n_unknown = evaluate_version(version, data, options.read(test, read_options), **settings)
+    held_out = options.open_test(test, version.read_options)
+    evaluation, n_unknown = evaluate_version(version, data, held_out, **settings)
     if n_unknown:
-        note(
-            f"{n_unknown} test interactions name users or items that are not in the model; they are left out."
-        )
+        note(f"{counted(n_unknown, 'test interaction')} with a user or an item not in the model: left out.")
     if evaluation.n_seen:
         note(
-            f"{evaluation.n_seen} test interactions are in the training data too; as lists leave those out, they are "
-            f"not counted."
+            f"{counted(evaluation.n_seen, 'test interaction')} found in the training data too: not counted, as lists "
+            f"leave out what is in there."
         )
     return evaluation, n_unknown
 
@@ -144,9 +144,9 @@ def _held_out(
     return evaluation, {"passes": len(training.losses), "converged": training.converged}
 
 
-def _human(to: Console, evaluation: Evaluation, about: str) -> None:
+def _human(to: Console, evaluation: Evaluation, about: str, seconds: float) -> None:
     from alteraser.report.evaluation import table, verdict
 
     to.print(about)
     print_table(to, table(evaluation))
-    to.print(verdict(evaluation))
+    to.print(f"{verdict(evaluation)}\n{seconds:.1f} s in all")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -23,12 +25,14 @@ from alteraser.cli.options import (
     random_generator,
     reads_data,
 )
-from alteraser.cli.output import progress, show
+from alteraser.cli.output import counted, progress, show
 from alteraser.cli.training import TrainerName, check_trainer_options
 from alteraser.cli.wall_clock import wall_seconds
 
 if TYPE_CHECKING:
+    from alteraser.data.read_options import ReadOptions
     from alteraser.data.requests import Requests
+    from alteraser.data.source_tables import SourceTable
     from alteraser.live.erasure import Erasure
     from alteraser.train.base import Trainer
     from alteraser.unlearn.base import Unlearner
@@ -52,6 +56,10 @@ SolverName = Literal[
     "adahessian",
     "adamw",
 ]
+_PERHAPS = (
+    "skipped: met before, as by a retry, or never in the data. Without the key of the first run (--key-file, then and "
+    "now) that cannot be told apart"
+)
 MethodName = Literal["alteraser", "retrain", "warm-start"]
 ScopeName = Literal["forgetting", "affected", "all"]
 
@@ -70,7 +78,8 @@ def forget(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the data without what is forgotten here, all other rows and columns kept (.csv or .parquet).",
+            help="Write the data without what is forgotten here, all other rows and columns kept: a text file in the "
+            "form of DATA (.csv, .dat, …), or .parquet.",
             show_default=False,
         ),
     ] = None,
@@ -160,21 +169,20 @@ def forget(
     requests = asked.read()
     read_options = options.read_options(data, version.read_options)
     full = version.read(data, data_dir=options.data_dir, read_options=read_options)
+    source = cache(lambda: open_source(data, data_dir=options.data_dir, read_options=read_options))
     with progress("Forgetting") as watch:
         following, erasure = version.forget(
-            full, requests, unlearner=unlearner, key=key, missing=missing, progress=watch
+            full, requests, unlearner=unlearner, key=key, missing=missing, source=source, progress=watch
         )
-    rest = None
-    if remaining is not None:
-        source = open_source(data, data_dir=options.data_dir, read_options=read_options)
-        rest = (source.without(requests), remaining)
+    rest = None if remaining is None else (source().without(requests), remaining)
     following.save(out, remaining=rest, force=force)
     result = {"out": str(out), "remaining": str(remaining) if remaining else None} | _result(
-        version, erasure, method, n_met_before=_met_before(version, requests, erasure, key)
+        version, erasure, method, unmatched=_unmatched(version, requests, erasure, key, source)
     )
     result["wall_seconds"] = wall_seconds()
     told = erasure.converged or scope == "forgetting" or not erasure.requests.n_honoured
-    show(result, as_json=json, human=lambda to: _human(to, result, met=told))
+    why = _left_out_as(read_options)
+    show(result, as_json=json, human=lambda to: _human(to, result, met=told, why=why))
 
 
 def _unlearner(
@@ -248,15 +256,39 @@ def _trainer(
     return named_trainer(**record | {name: value for name, value in settings.items() if value is not None})
 
 
-def _met_before(version: Version, requests: Requests, erasure: Erasure[Any], key: bytes | None) -> int:
-    """How many of the requests that match nothing this version has met already."""
-    if not erasure.requests.n_missing:
-        return 0
-    met = version.met_before(requests, key).certain & (erasure.requests.n_events == 0)
-    return int(met.sum())
+def _unmatched(
+    version: Version,
+    requests: Requests,
+    erasure: Erasure[Any],
+    key: bytes | None,
+    source: Callable[[], SourceTable],
+) -> dict[str, int]:
+    """How many of the requests that match nothing to forget are of which kind."""
+    nothing = erasure.requests.n_events == 0
+    if not nothing.any():
+        return dict.fromkeys(("not_trained_on", "met_before", "perhaps_met_before", "missing"), 0)
+    left_out = nothing & (source().match(requests).counts.n_events > 0)
+    nothing &= ~left_out
+    met = version.met_before(requests, key)
+    return {
+        "not_trained_on": int(left_out.sum()),
+        "met_before": int((nothing & met.certain).sum()),
+        "perhaps_met_before": int((nothing & met.perhaps).sum()),
+        "missing": int((nothing & ~met.certain & ~met.perhaps).sum()),
+    }
 
 
-def _result(version: Version, erasure: Erasure[Any], method: str, *, n_met_before: int) -> dict[str, Any]:
+def _left_out_as(read_options: ReadOptions) -> str:
+    """Why rows of the data were not trained on."""
+    rating, core = read_options.min_rating, read_options.min_interactions
+    reasons = [] if rating is None else [f"rated below {rating:g}"]
+    reasons += [] if core is None else [f"of users or items with fewer than {core} interactions"]
+    return " or ".join(reasons)
+
+
+def _result(
+    version: Version, erasure: Erasure[Any], method: str, *, unmatched: dict[str, int]
+) -> dict[str, Any]:
     from alteraser.data.interactions import Side
 
     remain, requests, cost = erasure.remain, erasure.requests, erasure.cost
@@ -270,8 +302,7 @@ def _result(version: Version, erasure: Erasure[Any], method: str, *, n_met_befor
         "requests": {
             "honoured": requests.n_honoured,
             "repeated": requests.n_repeated,
-            "met_before": n_met_before,
-            "missing": requests.n_missing - n_met_before,
+            **unmatched,
             "null_times": requests.n_null_times,
         },
         "remaining_interactions": len(remain),
@@ -290,28 +321,35 @@ def _result(version: Version, erasure: Erasure[Any], method: str, *, n_met_befor
     }
 
 
-def _human(to: Console, result: dict[str, Any], *, met: bool) -> None:
+def _human(to: Console, result: dict[str, Any], *, met: bool, why: str) -> None:
     requests, cost, forgotten = result["requests"], result["cost"], result["forgotten"]
+    kept = "still in the data, which --remaining writes without it"
+    if result["remaining"]:
+        kept = "not in the remaining data any more"
     if requests["honoured"]:
         to.print(
-            f"{requests['honoured']} requests honoured: {forgotten['interactions']} interactions forgotten"
+            f"{counted(requests['honoured'], 'request')} honoured: "
+            f"{counted(forgotten['interactions'], 'interaction')} forgotten"
         )
     else:
-        to.print("No request matches anything in the data: the new model is the old one")
-    for count, text in (
-        (requests["repeated"], "requests repeat another and count once"),
-        (requests["met_before"], "requests were met before: the model has forgotten that already"),
-        (requests["missing"], "requests match nothing in the data and were skipped"),
-        (requests["null_times"], "interactions without a time were passed over by a period"),
-        (forgotten["users"], "users are wholly forgotten, earlier ones included"),
-        (forgotten["items"], "items are wholly forgotten, earlier ones included"),
+        what = "that was trained on" if requests["not_trained_on"] else "in the data"
+        to.print(f"No request matches anything {what}: the new model is the old one")
+    for count, of, text in (
+        (requests["repeated"], "request", "made twice, counted once"),
+        (requests["not_trained_on"], "request", f"of what was never trained on ({why}): {kept}"),
+        (requests["met_before"], "request", "met before: the model has forgotten that already"),
+        (requests["perhaps_met_before"], "request", _PERHAPS),
+        (requests["missing"], "request", "skipped: nothing in the data matches"),
+        (requests["null_times"], "interaction", "without a time passed over by a period"),
+        (forgotten["users"], "user", "wholly forgotten, earlier ones included"),
+        (forgotten["items"], "item", "wholly forgotten, earlier ones included"),
     ):
         if count:
-            to.print(f"{count} {text}")
+            to.print(f"{counted(count, of)} {text}")
     if requests["honoured"]:
         to.print(
             f"{cost['seconds']:.3f} s of forgetting, {result['wall_seconds']:.1f} s in all; "
-            f"{cost['steps']} steps, {cost['rows_visited']} rows visited\n"
+            f"{counted(cost['steps'], 'step')}, {counted(cost['rows_visited'], 'row')} visited\n"
             f"Loss on the remaining data {cost['loss_before']:.2f} → {cost['loss_after']:.2f}, "
             f"gradient norm {cost['gradient_before']:.3g} → {cost['gradient_after']:.3g}"
         )

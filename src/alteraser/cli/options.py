@@ -90,7 +90,8 @@ class DataOptions:
     ] = None
     time: Annotated[str | None, _option("--time-column", "Column of times.", "NAME")] = None
     rating: Annotated[
-        str | None, _option("--rating-column", "Column that --min-rating cuts, if not rating.", "NAME")
+        str | None,
+        _option("--rating-column", "Column that --min-rating cuts, if not rating, stars or score.", "NAME"),
     ] = None
     min_rating: Annotated[float | None, _option("--min-rating", "Drop ratings below this.", "X")] = None
     any_rating: Annotated[
@@ -131,6 +132,20 @@ class DataOptions:
 
     def open(self, name_or_path: str, base: ReadOptions | None = None) -> Interactions:
         return self.read(name_or_path, self.read_options(name_or_path, base))
+
+    def open_test(self, name_or_path: str, base: ReadOptions) -> Interactions:
+        """A held-out part of data that is read as `base` says; it may have another header or separator.
+
+        Only who has what counts. A test part is small: what was a core of the whole would be cut to pieces.
+        """
+        from alteraser.data.datasets import is_dataset
+        from alteraser.data.files import in_own_form
+
+        unused: dict[str, Any] = {"weight": None, "time": None, "merge": "max", "min_interactions": None}
+        read_options = self.read_options(name_or_path, base).with_options(unused)
+        if not is_dataset(name_or_path) and Path(name_or_path).is_file():
+            read_options = in_own_form(name_or_path, read_options)
+        return self.read(name_or_path, read_options)
 
     def read(self, name_or_path: str, read_options: ReadOptions) -> Interactions:
         """The data read in just this way, whatever the options for it say."""

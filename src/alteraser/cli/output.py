@@ -66,6 +66,12 @@ def note(text: str) -> None:
     Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(text)
 
 
+def counted(number: int, one: str) -> str:
+    """So many of something, as in 1 user, 2 users, 3 passes, 4 batches."""
+    plural = f"{one}es" if one.endswith(("s", "ch")) else f"{one}s"
+    return f"{number} {one if number == 1 else plural}"
+
+
 def print_table(to: Console, table: Table) -> None:
     to.print(table.terminal())
 

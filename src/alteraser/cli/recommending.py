@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alteraser.cli.options import DataOptions, Force, Json, ModelPath, example, reads_data
-from alteraser.cli.output import note, print_table, show
+from alteraser.cli.output import counted, note, print_table, show
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,7 +92,11 @@ def recommend(
     if out is not None:
         write_frame(lists, out, force=force)
         result: dict[str, Any] = {"out": str(out), "users": len(asked), "rows": lists.height}
-        show(result, as_json=json, human=lambda to: to.print(f"Lists of {len(asked)} users written to {out}"))
+        show(
+            result,
+            as_json=json,
+            human=lambda to: to.print(f"Lists of {counted(len(asked), 'user')} written to {out}"),
+        )
         return
     result = {"recommendations": lists.to_dicts()}
     show(result, as_json=json, human=lambda to: print_table(to, _table(lists, "Recommended")))

@@ -20,7 +20,7 @@ from alteraser.cli.options import (
     random_generator,
     reads_data,
 )
-from alteraser.cli.output import note, progress, show
+from alteraser.cli.output import counted, note, progress, show
 from alteraser.cli.wall_clock import wall_seconds
 from alteraser.models.defaults import DIM, ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 from alteraser.models.registry import kinds, untrained
@@ -49,6 +49,16 @@ def _settings_as_defaults(context: typer.Context, path: Path | None) -> Path | N
     return path
 
 
+def _without_settings_of_another(context: typer.Context, trainer: TrainerName) -> TrainerName:
+    """Leave out what a settings file says of how another trainer trains; given options are read before defaults."""
+    from alteraser.tuning.settings_file import OF_TRAINER
+
+    file = context.default_map or {}
+    if file.get("trainer", trainer) != trainer:
+        context.default_map = {name: value for name, value in file.items() if name not in OF_TRAINER}
+    return trainer
+
+
 @reads_data
 def train(
     data: Data,
@@ -74,7 +84,10 @@ def train(
         ),
     ] = "enmf",
     trainer: Annotated[
-        TrainerName, typer.Option(help="als solves row after row; adamw follows gradients.")
+        TrainerName,
+        typer.Option(
+            help="als solves row after row; adamw follows gradients.", callback=_without_settings_of_another
+        ),
     ] = "als",
     dim: Annotated[int, typer.Option(help="Length of a user's or item's vector.")] = DIM,
     precision: Annotated[
@@ -225,7 +238,8 @@ def _human(to: Console, result: dict[str, Any]) -> None:
         )
     end = "converged" if result["converged"] else "stopped at the limit, not converged (see --max-passes)"
     to.print(
-        f"{result['passes']} passes, {end}; loss {result['loss']:.1f}\n"
-        f"{result['model']} with {result['users']} users and {result['items']} items written to {result['out']}\n"
+        f"{counted(result['passes'], 'pass')}, {end}; loss {result['loss']:.1f}\n"
+        f"{result['model']} with {counted(result['users'], 'user')} and {counted(result['items'], 'item')} written to "
+        f"{result['out']}\n"
         f"{result['seconds']:.2f} s of training, {result['wall_seconds']:.1f} s in all"
     )

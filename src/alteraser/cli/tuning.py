@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from alteraser.cli.interruption import Interrupted
 from alteraser.cli.options import Data, DataOptions, Force, Json, Seed, example, reads_data
-from alteraser.cli.output import note, print_table, show, write_page
+from alteraser.cli.output import counted, note, print_table, show, write_page
 from alteraser.cli.training import TrainerName, check_trainer_options, known_kind
+from alteraser.cli.wall_clock import wall_seconds
 from alteraser.models.defaults import DIM, ITEM_POPULARITY, L2_SCALING, USER_ACTIVITY
 from alteraser.models.registry import kinds
 
@@ -119,23 +122,38 @@ def tune(
         if file is not None:
             make_ready(file, force=force)
     kept = study or out.with_name(out.name + ".study.json")
-    tuning = search(
-        options.open(data),
-        model=model,
-        trainer=chosen,
-        space=space,
-        trials=trials,
-        jobs=jobs,
-        budget_seconds=budget_seconds,
-        seed=seed,
-        study=kept,
-        on_trial=_announcer(trials),
-    )
+    interactions = options.open(data)
+    with _kept_when_interrupted(kept):
+        tuning = search(
+            interactions,
+            model=model,
+            trainer=chosen,
+            space=space,
+            trials=trials,
+            jobs=jobs,
+            budget_seconds=budget_seconds,
+            seed=seed,
+            study=kept,
+            on_trial=_announcer(trials),
+        )
     write_settings(tuning.settings, out, comment=_comment(tuning, data), force=force)
     if html is not None:
         write_page(tuning_page(tuning, data), html, force=force)
-    result = {"out": str(out), "study": str(kept)} | tuning.to_dict()
-    show(result, as_json=json, human=lambda to: _human(to, tuning, out))
+    result = {"out": str(out), "study": str(kept)} | tuning.to_dict() | {"wall_seconds": wall_seconds()}
+    show(result, as_json=json, human=lambda to: _human(to, tuning, out, result["wall_seconds"]))
+
+
+@contextmanager
+def _kept_when_interrupted(study: Path) -> Iterator[None]:
+    """Say of an interrupted search what is kept, and how to go on."""
+    try:
+        yield
+    except Interrupted:
+        if study.exists():
+            note(
+                f"The trials made so far are kept in {study}: run the same command again to go on from there."
+            )
+        raise
 
 
 def _announcer(trials: int) -> Callable[[Trial, int, bool], None]:
@@ -151,22 +169,26 @@ def _announcer(trials: int) -> Callable[[Trial, int, bool], None]:
 
 def _comment(tuning: Tuning, data: str) -> str:
     return (
-        f"Found by `alteraser tune {data}`: the best of {len(tuning.trials)} trials, NDCG@10 {tuning.best.ndcg:.4f} "
-        f"over {tuning.n_users} users.\nFor `alteraser train --settings`; options given there win."
+        f"Found by `alteraser tune {data}`: the best of {counted(len(tuning.trials), 'trial')}, NDCG@10 "
+        f"{tuning.best.ndcg:.4f} over {counted(tuning.n_users, 'user')}.\n"
+        f"For `alteraser train --settings`; options given there win."
     )
 
 
-def _human(to: Console, tuning: Tuning, out: Path) -> None:
+def _human(to: Console, tuning: Tuning, out: Path, seconds: float) -> None:
     from alteraser.report.tuning import settings_text, table
 
     print_table(to, table(tuning))
     if tuning.n_resumed:
-        to.print(f"{tuning.n_resumed} of the trials were in the study already.")
+        were = "was" if tuning.n_resumed == 1 else "were"
+        to.print(f"{tuning.n_resumed} of the trials {were} in the study already.")
     for name in tuning.space.at_edge(tuning.best.settings):
+        option = name.replace("_", "-")
         to.print(
-            f"The best {name} lies at the edge of what was searched: a wider --{name} may hold better ones."
+            f"The best {option} lies at the edge of what was searched: a wider --{option} may hold better ones."
         )
     to.print(
-        f"Best: {settings_text(tuning.best)}, NDCG@10 {tuning.best.ndcg:.4f} over {tuning.n_users} users, on items "
-        f"that were held out.\nSettings written to {out}; next: alteraser train DATA --settings {out} --out MODEL"
+        f"Best: {settings_text(tuning.best)}, NDCG@10 {tuning.best.ndcg:.4f} over {counted(tuning.n_users, 'user')}, "
+        f"on items that were held out; {seconds:.1f} s in all.\n"
+        f"Settings written to {out}; next: alteraser train DATA --settings {out} --out MODEL"
     )

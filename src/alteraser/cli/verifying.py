@@ -10,7 +10,7 @@ from rich.console import Console
 
 from alteraser.cli.asking import RequestOptions, asks
 from alteraser.cli.options import Json, ModelPath, example
-from alteraser.cli.output import show
+from alteraser.cli.output import counted, show
 
 if TYPE_CHECKING:
     from alteraser.versions.history import Honoured
@@ -68,7 +68,9 @@ def _result(version: Version, honoured: Honoured) -> dict[str, Any]:
 
 def _human(to: Console, result: dict[str, Any], honoured: Honoured) -> None:
     asked, found = result["requests"], result["honoured"]
-    to.print(f"{found} of {asked} requests were honoured by this version")
+    to.print(
+        f"{found} of {counted(asked, 'request')} {'was' if found == 1 else 'were'} honoured by this version"
+    )
     for batch in result["batches"]:
         made = (
             f"on {batch['date']} with {batch['method']}" if batch["date"] else "at a date that was not kept"
@@ -83,7 +85,7 @@ def _human(to: Console, result: dict[str, Any], honoured: Honoured) -> None:
         )
     if n_unsure := result["batches_known_only_whole"]:
         to.print(
-            f"{n_unsure} batches were written by a release that kept no digest of each request: such a batch is "
+            f"{counted(n_unsure, 'batch')} written by a release that kept no digest of each request: such a batch is "
             f"recognised only by a file of exactly its requests, if all of them were honoured"
         )
 

@@ -18,6 +18,7 @@ _USUAL = {
         *("business", "recipe", "asin", "isbn"),
     },
 }
+_USUAL_RATINGS = ("rating", "ratings", "starrating", "stars", "score")  # the first that is there
 # By these names, too, a header is known to be one. Few words: in a file without a header they would be ids.
 _TOLD = {
     *("user", "userid", "uid", "customer", "member"),
@@ -68,11 +69,14 @@ def _usual_column(setting: str, given: str, there: Sequence[str]) -> str:
 
 
 def _places(read_options: ReadOptions, there: Sequence[str]) -> dict[str, str]:
-    """The names of columns that are given by their places; those of users and items unless given are 1 and 2."""
+    """The names of columns that are given by their places; users, items and ratings are the first three by custom."""
     found = {}
+    usual = {"user_id": "1", "item_id": "2"}
+    if "3" not in read_options.columns.values():  # else it is something else
+        usual["rating"] = "3"
     named = read_options.columns | ({} if read_options.rating is None else {"rating": read_options.rating})
     for setting, given in named.items():
-        place = {"user_id": "1", "item_id": "2"}.get(given, given)
+        place = usual.get(given, given)
         if given in there:
             continue
         if not (place.isdecimal() and 1 <= int(place) <= len(there)):
@@ -88,9 +92,14 @@ def _ratings(read_options: ReadOptions, there: Sequence[str]) -> str | None:
     """The column of the ratings: the one that is named, or called so."""
     if read_options.rating is not None:
         return read_options.rating
-    if "rating" in there:
-        return "rating"
-    return next((name for name in there if name.lower() == "rating"), None)
+    return next((name for usual in _USUAL_RATINGS for name in there if _bare(name) == usual), None)
+
+
+def perhaps_ratings(read_options: ReadOptions, there: Sequence[str]) -> str | None:
+    """The third column of a file without a header, if nobody said what it is nor which ratings count."""
+    known = {*read_options.columns.values(), read_options.rating}
+    decided = read_options.header or read_options.min_rating is not None or read_options.any_rating
+    return None if decided or len(there) < 3 or there[2] in known else there[2]
 
 
 def _check_ratings(read_options: ReadOptions, there: Sequence[str]) -> None:
@@ -135,6 +144,10 @@ def names_side(name: str) -> bool:
     return any(_plain(name) in usual for usual in _USUAL.values())
 
 
+def _bare(name: str) -> str:
+    return "".join(sign for sign in name.lower() if sign not in "_- ")
+
+
 def _plain(name: str) -> str:
-    plain = "".join(sign for sign in name.lower() if sign not in "_- ")
+    plain = _bare(name)
     return plain if plain in ("uid", "iid") else plain.removesuffix("id")

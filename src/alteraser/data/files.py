@@ -10,7 +10,7 @@ from typing import Unpack
 
 import polars as pl
 
-from alteraser.data.column_names import names_told, require_columns, resolved, resolved_ids
+from alteraser.data.column_names import names_told, perhaps_ratings, require_columns, resolved, resolved_ids
 from alteraser.data.columns import plain_ids
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
@@ -82,6 +82,36 @@ def check_readable(path: Path) -> None:
         raise DataError(f"{path} is empty; a file with interactions is wanted.")
 
 
+def in_own_form(path: str | Path, read_options: ReadOptions) -> ReadOptions:
+    """The options for another file of the same data: with its own header, separator and usual names of columns.
+
+    What the options say stays where it fits.
+    """
+    path = Path(path)
+    with readable(path) as ending:
+        if ending in PARQUET:
+            names, separator = list(pl.read_parquet_schema(path)), None
+        else:
+            file = TextFile.of(path, ending, separator=read_options.separator)
+            if len(file.names) < 2:  # it is split at something else
+                file = TextFile.of(path, ending)
+            names, separator = list(file.names), file.separator
+    form = {"separator": separator, "header": True}
+    if {read_options.user, read_options.item} <= set(names):
+        return read_options.with_options(form)
+    usual = resolved(ReadOptions(), names)
+    rating = read_options.rating if read_options.rating in names else None
+    if {usual.user, usual.item} <= set(names):
+        return read_options.with_options(form | {"user": usual.user, "item": usual.item, "rating": rating})
+    if not read_options.header:
+        return read_options.with_options({"separator": separator})
+    if ending in PARQUET or not TextFile(path, separator).starts_with_data():
+        return read_options
+    log.info("%s has no header: users are in its first column, items in the second.", path)
+    places = {"user": "1", "item": "2", "rating": None, "header": False}
+    return read_options.with_options(form | places)
+
+
 def _read_parquet(path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ReadOptions]:
     there = list(pl.read_parquet_schema(path))
     named = resolved(read_options, there)
@@ -100,7 +130,20 @@ def _read_text(path: Path, ending: str, read_options: ReadOptions) -> tuple[pl.D
     table = file.columns(list(dict.fromkeys(named.columns.values())))
     if not file.header:
         file.check_no_header(table, named.user, named.item)
+        if (third := perhaps_ratings(named, there)) is not None:
+            _check_no_ratings(file.columns([third])[third], path)
     return typed(table, named, path), named
+
+
+def _check_no_ratings(texts: pl.Series, path: Path) -> None:
+    """Raise if the third column holds what ratings are: numbers from 0 to 10, not all the same."""
+    numbers = texts.cast(pl.Float64, strict=False)
+    if numbers.is_between(0, 10).all(ignore_nulls=False) and numbers.n_unique() > 1:
+        raise ColumnError(
+            f"The third column of {path} may be one of ratings, and a low one is no sign that somebody likes an item. "
+            f"Say which count: min_rating= (--min-rating X) drops those below X, any_rating=True (--any-rating) none. "
+            f"If it holds something else, name it so, as with weight='3' (--weight-column 3)."
+        )
 
 
 def typed(texts: pl.DataFrame, read_options: ReadOptions, source: object) -> pl.DataFrame:

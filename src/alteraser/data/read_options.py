@@ -33,10 +33,10 @@ class ReadOptions:
     """How a table becomes interactions.
 
     Where there is no column user_id or item_id, another usual name as userId or movieId is taken if there is one such
-    column. `rating` is the column that `min_rating` cuts, the one called rating unless given; where there is one,
-    either `min_rating` or `any_rating` is wanted. `separator` and `header` are of text files: the separator follows
-    from the ending unless given; without a header columns are named by their place, "1" being the first, and users and
-    items are the first two unless given.
+    column. `rating` is the column that `min_rating` cuts, the one called rating, stars or score unless given; where
+    there is one, either `min_rating` or `any_rating` is wanted. `separator` and `header` are of text files: the
+    separator follows from the ending unless given; without a header columns are named by their place, "1" being the
+    first, and users, items and ratings are the first three unless given.
     """
 
     user: str = "user_id"

@@ -15,16 +15,16 @@ from alteraser.data.files import readable, typed
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions
 from alteraser.data.read_options import ReadKeywords, ReadOptions
-from alteraser.data.requests import Requests
-from alteraser.data.text_files import TextFile
+from alteraser.data.requests import Match, Requests
+from alteraser.data.text_files import SEPARATORS, TextFile
 from alteraser.data.time_ranks import epoch_units
-from alteraser.data.writing import PARQUET
+from alteraser.data.writing import PARQUET, TextForm
 from alteraser.errors import WriteError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceTable:
-    """All columns and rows of a file or data set, and how to read what is written of it.
+    """All columns and rows of a file or data set, and how it was read.
 
     Of a text file the columns are texts, so that each value is written back as it stood there.
     """
@@ -43,18 +43,23 @@ class SourceTable:
         """The interactions in it, read as its own options say unless others are given."""
         return interactions(self._typed, read_options=read_options or self.read_options)
 
-    def without(self, requests: Requests) -> SourceTable:
-        """The table without the rows that requests name, also those that reading would leave out as rated too low.
-
-        A request that names no row is passed over.
-        """
+    def match(self, requests: Requests) -> Match:
+        """The rows that requests name, also those that reading would leave out as rated too low or too rare."""
         everything = self.read_options.pairs_alone().with_options({"time": self.read_options.time})
         data = self.interactions(everything)
         # Rows that reading leaves out must not change how a date is understood.
         kept = data if data.times is None else self.interactions()
         units = epoch_units(kept.times)
-        gone = requests.matched(data, missing="ignore", units=units).mask
-        return replace(self, table=self.table.filter(pl.Series(~gone)))
+        return requests.matched(data, missing="ignore", units=units)
+
+    def without(self, requests: Requests) -> SourceTable:
+        """The table without the rows that requests name (`match`); a request that names none is passed over."""
+        return replace(self, table=self.table.filter(pl.Series(~self.match(requests).mask)))
+
+    def form_for(self, path: Path) -> TextForm:
+        """How it is written to a text file of that ending: with a header and a separator if it has them itself."""
+        own = self.read_options
+        return TextForm.of(path, separator=own.separator, header=own.header)
 
     def frame_for(self, path: Path) -> pl.DataFrame:
         """The table as it goes into a file of that ending."""
@@ -94,11 +99,14 @@ def open_source(
             return _source(pl.read_parquet(path), read_options)
         file = TextFile.of(path, ending, separator=read_options.separator, header=read_options.header)
         file.check_split()
+        if ending.removesuffix(".gz") not in SEPARATORS:
+            read_options = read_options.with_options({"separator": file.separator})
         return _source(file.columns(), read_options, is_text=True)
 
 
 def _source(table: pl.DataFrame, read_options: ReadOptions, *, is_text: bool = False) -> SourceTable:
     named = resolved(read_options, table.columns)
     require_columns(table.columns, named)
-    # It is written with a header, and with the separator of its ending.
-    return SourceTable(table, named.with_options({"separator": None, "header": True}), is_text)
+    if not is_text:
+        named = named.with_options({"separator": None, "header": True})
+    return SourceTable(table, named, is_text)

@@ -26,7 +26,7 @@ TEXT_ENDINGS = tuple(
 )
 _LINES_LOOKED_AT = 20
 # Stands for a separator of several bytes, which polars cannot split at; made for this by those who made ASCII.
-_UNIT_SEPARATOR = b"\x1f"
+UNIT_SEPARATOR = b"\x1f"
 
 
 @dataclass(frozen=True)
@@ -86,18 +86,22 @@ class TextFile:
             f"{', '.join(better) or 'one field at every usual separator'}. Give separator= (--separator), {hint}."
         )
 
-    def check_header(self) -> None:
-        """Raise if the first line is no header but somebody's interaction, which an error must not list."""
+    def starts_with_data(self) -> str | None:
+        """What tells that the first line is no header but somebody's interaction; None if nothing does."""
         table = self._read()
-        numbers = pl.Series(table.columns, dtype=pl.String).cast(pl.Float64, strict=False).is_not_null().any()
+        if pl.Series(table.columns, dtype=pl.String).cast(pl.Float64, strict=False).is_not_null().any():
+            return "numbers"
         # Ids come again and again; the name of a column is not a value in it.
         again = any((table[name] == name).any() for name in table.columns)
-        if numbers or again:
+        return "what other lines hold" if again else None
+
+    def check_header(self) -> None:
+        """Raise if the first line is no header but somebody's interaction, which an error must not list."""
+        if (holds := self.starts_with_data()) is not None:
             raise DataError(
-                f"The first line of {self.path} is not a header: it holds "
-                f"{'numbers' if numbers else 'what other lines hold'}. Read it with header=False (--no-header), where "
-                f"columns are named by their place, as user='1' (--user-column 1), or put a line with the names of the "
-                f"columns above it, as user_id and item_id."
+                f"The first line of {self.path} is not a header: it holds {holds}. Read it with header=False "
+                f"(--no-header), where columns are named by their place, as user='1' (--user-column 1), or put a line "
+                f"with the names of the columns above it, as user_id and item_id."
             )
 
     def check_no_header(self, table: pl.DataFrame, user: str, item: str) -> None:
@@ -115,7 +119,7 @@ class TextFile:
         return pl.read_csv(
             self._with_units(separator.encode()) if long else self.path,
             has_header=self.header,
-            separator=_UNIT_SEPARATOR.decode() if long else separator,
+            separator=UNIT_SEPARATOR.decode() if long else separator,
             quote_char=None if long or self._is_recbole else '"',
             infer_schema=False,
             columns=columns,
@@ -126,12 +130,12 @@ class TextFile:
         """The content with another separator of one byte."""
         with _opened(self.path) as file:
             content = file.read()
-        if _UNIT_SEPARATOR in content:
+        if UNIT_SEPARATOR in content:
             raise DataError(
                 f"{self.path} holds the control sign 0x1F, which no text does; it cannot be split at several signs. "
                 f"Remove it, or write the file with a separator of one sign."
             )
-        return io.BytesIO(content.replace(separator, _UNIT_SEPARATOR))
+        return io.BytesIO(content.replace(separator, UNIT_SEPARATOR))
 
 
 def _opened(path: Path) -> io.BufferedIOBase:

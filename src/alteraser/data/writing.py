@@ -6,14 +6,49 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from alteraser.data.leftovers import Names, clean_up, own_names, remove
+from alteraser.data.text_files import SEPARATORS, UNIT_SEPARATOR
 from alteraser.errors import LeftBehind, OutputExists, WriteError
 
 PARQUET = (".parquet", ".pq")
+# Also for what remains of a text file, which keeps its form.
+PLAIN_TEXT = (".tsv", ".txt", ".dat", ".data")
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How a table is written as text: what stands between fields, and whether the first line names the columns."""
+
+    separator: str
+    header: bool = True
+
+    @classmethod
+    def of(cls, path: Path, *, separator: str | None = None, header: bool = True) -> TextForm:
+        """That separator or, unless given, the one that the ending tells; a comma where it tells none."""
+        return cls(separator or SEPARATORS.get(path.suffix.lower(), ","), header)
+
+    def read_options(self, path: Path) -> dict[str, Any]:
+        """What has to be said to read it from that file."""
+        ending = path.suffix.lower()
+        if ending in PARQUET:
+            return {"separator": None, "header": True}
+        told = SEPARATORS.get(ending) == self.separator
+        return {"separator": None if told else self.separator, "header": self.header}
+
+    def write(self, table: pl.DataFrame, path: Path) -> None:
+        """Write the table so that the same is read."""
+        if len(self.separator.encode()) == 1:
+            table.write_csv(path, include_header=self.header, separator=self.separator)
+            return
+        unit = UNIT_SEPARATOR.decode()
+        written = table.write_csv(include_header=self.header, separator=unit, quote_style="never")
+        path.write_bytes(written.encode().replace(UNIT_SEPARATOR, self.separator.encode()))
 
 
 def write_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) -> None:
@@ -23,27 +58,33 @@ def write_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) -
 
 
 @contextmanager
-def staged_frame(frame: pl.DataFrame, path: str | Path, *, force: bool = False) -> Iterator[None]:
+def staged_frame(
+    frame: pl.DataFrame, path: str | Path, *, form: TextForm | None = None, force: bool = False
+) -> Iterator[None]:
     """The table is written beside `path` at once and takes its place when the block ends well.
 
-    So several outputs appear together or not at all.
+    So several outputs appear together or not at all. A text file has that form, or a comma and a header.
     """
     path = Path(path)
-    make_table_ready(path, force=force)
+    make_table_ready(path, force=force, also=() if form is None else PLAIN_TEXT)
     with atomic_file(path, force=force) as temporary:
-        if path.suffix.lower() == ".csv":
-            frame.write_csv(temporary)
-        else:
+        if path.suffix.lower() in PARQUET:
             frame.write_parquet(temporary)
+        else:
+            (form or TextForm.of(path)).write(frame, temporary)
         yield
 
 
-def make_table_ready(path: Path, *, force: bool) -> None:
-    """Raise unless a table can be put at `path`, in the format its ending names; `make_ready` says the rest."""
+def make_table_ready(path: Path, *, force: bool, also: tuple[str, ...] = ()) -> None:
+    """Raise unless a table can be put at `path`, in the format its ending names; `make_ready` says the rest.
+
+    `also` has endings beside .csv and .parquet.
+    """
     ending = path.suffix.lower()
-    if ending not in (".csv", *PARQUET):
+    if ending not in (".csv", *PARQUET, *also):
+        wanted = ", ".join((".csv", *also)) + " or .parquet"
         raise WriteError(
-            f"{path} ends in {ending or 'nothing'}; .csv or .parquet is wanted, so that the format is known."
+            f"{path} ends in {ending or 'nothing'}; {wanted} is wanted, so that the format is known."
         )
     make_ready(path, force=force)
 

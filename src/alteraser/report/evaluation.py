@@ -24,7 +24,7 @@ def table(evaluation: Evaluation) -> Table:
 def means_over(evaluation: Evaluation) -> str:
     """Over whom the figures are means."""
     n, of = evaluation.n_judged, evaluation.n_users
-    who = f"{n:,} users" if n == of else f"{n:,} of {of:,} users, drawn at random"
+    who = ("1 user" if n == 1 else f"{n:,} users") if n == of else f"{n:,} of {of:,} users, drawn at random"
     return f"Means over {who}"
 
 

@@ -28,6 +28,8 @@ KEYS: dict[str, type] = {
     "learning_rate": float,
     "solve_h": bool,
 }
+# Those of how to train: another trainer than the one that a file names has its own.
+OF_TRAINER = ("max_passes", "tolerance", "learning_rate", "solve_h")
 _WORDS = {str: "a text", int: "a whole number", float: "a finite number", bool: "true or false"}
 
 

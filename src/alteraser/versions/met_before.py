@@ -30,7 +30,7 @@ class Known(IntEnum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MetBefore:
-    """Which distinct requests a version has met already, and which perhaps: in their order, one of each."""
+    """Which distinct requests, if they match nothing, were met already, and which perhaps; in their order."""
 
     certain: NDArray[np.bool_]
     perhaps: NDArray[np.bool_]
@@ -38,8 +38,12 @@ class MetBefore:
     def __repr__(self) -> str:
         return f"MetBefore({int(self.certain.sum())} certainly, {int(self.perhaps.sum())} perhaps)"
 
+    def repeats(self, n_events: NDArray[np.int64], last: int) -> bool:
+        """Whether these look like the last batch, of so many requests, again: as many, and nothing is left of any."""
+        return len(n_events) == last and bool(((n_events == 0) & (self.certain | self.perhaps)).all())
+
     def check(self, requests: Requests, n_events: NDArray[np.int64]) -> None:
-        """Raise unless all requests that match no event were met before."""
+        """Raise unless all requests that match no event were certainly met before."""
         wrong = (n_events == 0) & ~self.certain
         if not wrong.any():
             return
@@ -50,11 +54,12 @@ class MetBefore:
             f"{place_in(distinct, int(np.argmax(wrong)))})."
         )
         if n_met:
-            said += f" {n_met} others were met before."
+            said += " 1 other was met before." if n_met == 1 else f" {n_met} others were met before."
         if n_perhaps:
             said += (
-                f" Of these {n_perhaps} may have been met before, as the model has forgotten somebody or something of "
-                f"a similar id; the key that was used then (--key-file) would tell."
+                f" {n_perhaps} of these may have been met before, or may never have matched anything: that cannot be "
+                f"told apart without the key that was used then. Give key= (--key-file) when forgetting, and again "
+                f"in a retry."
             )
         raise UnknownInteractions(
             f"{said} Correct them, or skip them with missing='ignore' (--missing ignore)."
@@ -62,13 +67,18 @@ class MetBefore:
 
 
 def find_met_before(
-    requests: Requests, users: Vocabulary, items: Vocabulary, *, by_key: NDArray[np.bool_] | None
+    requests: Requests,
+    users: Vocabulary,
+    items: Vocabulary,
+    *,
+    has_history: bool,
+    by_key: NDArray[np.bool_] | None,
 ) -> MetBefore:
     """What the rows of forgotten ids tell of distinct requests and, if given, their digests under a key.
 
     Ids are in order, and a forgotten one leaves an empty row: an id that would not come to lie at such a row was never
     known. Where ids are whole numbers and as many are missing between two neighbours as there are empty rows, each of
-    them was forgotten.
+    them was forgotten. Of ids that are there, a pair or a period may have been met before if anything was.
     """
     frame = requests.frame
     of_user, of_item = _tell(users, frame["user"]), _tell(items, frame["item"])
@@ -77,7 +87,8 @@ def find_met_before(
     certain = ~never & (most == Known.FORGOTTEN)
     if by_key is not None:
         certain |= by_key
-    return MetBefore(certain, ~never & ~certain & (most == Known.PERHAPS_FORGOTTEN))
+    possible = (most == Known.PERHAPS_FORGOTTEN) | ((most == Known.THERE) & has_history)
+    return MetBefore(certain, ~never & ~certain & possible)
 
 
 def _tell(vocabulary: Vocabulary, asked: pl.Series) -> NDArray[np.int64]:

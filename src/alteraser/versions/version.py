@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from alteraser.data.datasets import open_data
@@ -19,7 +20,7 @@ from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.requests import Missing, Requests
 from alteraser.data.source_tables import SourceTable
-from alteraser.data.writing import atomic_folder, make_table_ready, staged_frame
+from alteraser.data.writing import PLAIN_TEXT, TextForm, atomic_folder, make_table_ready, staged_frame
 from alteraser.data.writing import make_ready as make_path_ready
 from alteraser.errors import LeftBehind, MismatchError, ModelFileError, SettingError, UnknownInteractions
 from alteraser.live.erasure import Erasure
@@ -158,14 +159,17 @@ class Version:
         unlearner: Unlearner | None = None,
         key: bytes | None = None,
         missing: Missing = "error",
+        source: Callable[[], SourceTable] | None = None,
         progress: Progress | None = None,
         date: datetime | None = None,
     ) -> tuple[Version, Erasure[Storable]]:
         """The next version, which has forgotten what is requested and remembers the batch; and the erasure.
 
         `data` is that of this version, on any rows. `unlearner` is `AltEraser()` unless given. A request that matches
-        nothing because this version has met it already (`met_before`) is passed over also where `missing` is "error".
-        For the rest see `after`.
+        nothing because this version has met it already (`met_before`) is passed over also where `missing` is "error";
+        without a key, so are as many requests as in the last batch if none matches anything and each may have been met.
+        `source` opens the table that the data was read from: a request of rows there that reading left out, as rated
+        too low, has nothing to forget and is passed over, too. For the rest see `after`.
         """
         if key is not None:
             check_key(key)
@@ -174,8 +178,13 @@ class Version:
         try:
             erasure = chosen.forget(self.model, full, requests, missing=missing, progress=progress)
         except UnknownInteractions:
-            matched = requests.match(full, missing="ignore").counts
-            self.met_before(requests, key).check(requests, matched.n_events)
+            n_found = requests.match(full, missing="ignore").counts.n_events
+            if source is not None:
+                n_found = np.maximum(n_found, source().match(requests).counts.n_events)
+            met = self.met_before(requests, key)
+            last = self.history[-1].count if self.history and key is None else 0
+            if not met.repeats(n_found, last):
+                met.check(requests, n_found)
             erasure = chosen.forget(self.model, full, requests, missing="ignore", progress=progress)
         return self.after(erasure, requests, unlearner=chosen, key=key, date=date), erasure
 
@@ -221,11 +230,17 @@ class Version:
         """Which distinct requests this version has met already, by the key they were forgotten with or without it.
 
         Without it only the empty rows of wholly forgotten users and items tell, and where ids are not counted up they
-        tell no more than "perhaps".
+        tell no more than "perhaps"; so it is with pairs and periods of users and items that are still there.
         """
         distinct = requests.distinct()
         by_key = None if key is None else self.honours(distinct, key).batches >= 0
-        return find_met_before(distinct, self.user_vocabulary, self.item_vocabulary, by_key=by_key)
+        return find_met_before(
+            distinct,
+            self.user_vocabulary,
+            self.item_vocabulary,
+            has_history=bool(self.history),
+            by_key=by_key,
+        )
 
     def save(
         self,
@@ -245,11 +260,14 @@ class Version:
         with ExitStack() as outputs:
             written = self
             if remaining is not None:
-                data, file = remaining
-                written = self._reading(data)
-                table = data.to_frame() if isinstance(data, Interactions) else data.frame_for(Path(file))
+                data, file = remaining[0], Path(remaining[1])
+                if isinstance(data, SourceTable):
+                    form, table = data.form_for(file), data.frame_for(file)
+                else:
+                    form, table = TextForm.of(file), data.to_frame()
+                written = self._reading(data, form.read_options(file))
                 # The data takes its place only once the model has been written.
-                outputs.enter_context(staged_frame(table, file, force=force))
+                outputs.enter_context(staged_frame(table, file, form=form, force=force))
             try:
                 written._write(path, force=force)
             except LeftBehind:
@@ -257,8 +275,8 @@ class Version:
                 raise
         return written
 
-    def _reading(self, data: Interactions | SourceTable) -> Version:
-        """The version that reads its data from the file which is written of it."""
+    def _reading(self, data: Interactions | SourceTable, form: Mapping[str, Any]) -> Version:
+        """The version that reads its data from the file which is written of it in that form."""
         if isinstance(data, Interactions):
             belongs, read_options = data.digest() == self.data_digest, written_read_options(data)
         else:
@@ -272,7 +290,7 @@ class Version:
                 "The remaining data is not that of this version (its digest differs). Give the `remain` of the erasure "
                 "that made it, or the table without what was requested."
             )
-        read_options = read_options.as_trained()
+        read_options = read_options.with_options(form).as_trained()
         return self if read_options == self.read_options else replace(self, read_options=read_options)
 
     def _uncut(self, read_options: ReadOptions) -> ReadOptions:
@@ -309,7 +327,7 @@ def make_ready(path: Path, *, remaining: Path | None = None, force: bool = False
             "The remaining data was to be written into the folder of the model (--remaining lies in --out), which "
             "holds the model alone. Move it."
         )
-    make_table_ready(remaining, force=force)
+    make_table_ready(remaining, force=force, also=PLAIN_TEXT)
 
 
 def load_version(path: str | Path) -> Version:
