@@ -95,7 +95,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table.select(user_id="member", item_id="product").write_csv(folder / "plain.csv")
     requests = f"user,item\n{_member(0)},\n,Thing 00\n{_member(1)},Thing 03\n{_member(1)},Thing 04\n"
     (folder / "requests.csv").write_text(requests)
-    _ok("train", folder / "data.csv", *COLUMNS, "--dim", 4, "--max-passes", 20, "--out", folder / "model")
+    settings = ("--dim", 4, "--w0", 0.1, "--l2", 0.02, "--max-passes", 20)
+    _ok("train", folder / "data.csv", *COLUMNS, *settings, "--out", folder / "model")
     return folder
 
 
