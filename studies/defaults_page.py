@@ -108,7 +108,7 @@ def _add_curves(page: Page, folder: Path, cases: Sequence[CaseScores]) -> None:
     drawn = {
         case: {
             name: ([point["seconds"] for point in points], [point["test"] for point in points])
-            for name, points in (("AltEraser's ALS", curve["ours"]), ("implicit", curve["implicit"]))
+            for name, points in (("alteraser", curve["ours"]), ("implicit", curve["implicit"]))
         }
         for case, curve in curves.items()
     }

@@ -138,7 +138,7 @@ def small_multiples(title: str, plots: Mapping[str, Lines], *, x: str, y: str) -
     figure.supylabel(y, fontsize=9)
     figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     figure.legend(
-        list(drawn.values()), list(drawn), frameon=False, loc="outside lower center", ncols=4, fontsize=8
+        list(drawn.values()), list(drawn), frameon=False, loc="outside upper right", ncols=4, fontsize=8
     )
     return _svg(figure, title)
 
