@@ -158,9 +158,8 @@ def train(
     chosen = named_trainer(trainer, **settings, solve_h=solve_h or None)
     interactions = options.open(data)
     dtype = {"single": torch.float32, "double": torch.float64}[precision]
-    warm_up(
-        "float32", str(dtype).removeprefix("torch.")
-    )  # candidates of settings are trained in single precision
+    # The candidates of settings are trained in single precision, whatever the model's is.
+    warm_up("float32", str(dtype).removeprefix("torch."))
     began = time.perf_counter()
     with progress("Choosing w0 and l2", counts="candidate", figure="NDCG@10") as watch:
         choice = choose_objective(
