@@ -30,7 +30,7 @@ W0_STEP, W0_STEPS = 3.0, 2
 FINE_L2_STEP = math.sqrt(L2_STEP)
 MAX_CANDIDATES = 1 + (1 + L2_STEPS) + (1 + W0_STEPS) + 2
 # So that all candidates together cost less than a training: passes by CG, few of them, and the users who are judged.
-FIRST_PASSES, PASSES, JUDGED_USERS = 8, 4, 4_000
+FIRST_PASSES, PASSES, JUDGED_USERS = 8, 6, 4_000
 # Moves of w0 and fine ones of l2 must win by so many standard errors of the mean difference between two candidates:
 # where chance may have decided, the rule is the better guide.
 STANDARD_ERRORS = 0.5
