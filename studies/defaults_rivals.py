@@ -13,6 +13,7 @@ from alteraser.data.interactions import Side
 from alteraser.kernels.jit import n_threads
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
+from alteraser.train.als import ALS
 from alteraser.tuning.search import tune
 from alteraser.tuning.space import Range, SearchSpace
 from evidence.store import Result
@@ -29,7 +30,9 @@ def tuned(split: Split) -> Result:
     searching = time.perf_counter() - began
     best = found.best.settings
     return {
-        **split.train_and_evaluate(Objective(w0=best["w0"], l2=best["l2"])),
+        **split.train_and_evaluate(
+            Objective(w0=best["w0"], l2=best["l2"]), ALS(max_passes=found.settings["max_passes"])
+        ),
         "seconds_searching": searching,
     }
 

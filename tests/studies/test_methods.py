@@ -32,9 +32,15 @@ class Watching:
     starts: list[dict[str, Any]] = field(default_factory=list)
 
     def train(
-        self, model: Any, data: Interactions, *, rng: np.random.Generator | None, progress: Any = None
+        self,
+        model: Any,
+        data: Interactions,
+        *,
+        rng: np.random.Generator | None,
+        progress: Any = None,
+        on_pass: Any = None,
     ) -> Training[Any]:
-        del progress
+        del progress, on_pass
         assert rng is not None
         weights = {name: value.numpy().copy() for name, value in model.parameters().items()}
         self.starts.append({"weights": weights, "order": rng.permutation(1000), "interactions": len(data)})

@@ -72,7 +72,7 @@ def test_a_trial_is_a_training_judged_by_what_was_held_out(data: ae.Interactions
         start = ae.MF.sized_for(
             learn, dim=3, objective=ae.Objective(**weights), rng=np.random.default_rng([4, 2])
         )
-        model = ae.fit(start, learn).model
+        model = ae.fit(start, learn, trainer=ae.ALS(max_passes=trial.passes)).model
         relevant = held_out.by(ae.Side.USERS)
         users = relevant.occupied
         lists = ranking.top_k(model, users, 10, exclude=learn.by(ae.Side.USERS))
@@ -83,10 +83,38 @@ def test_a_trial_is_a_training_judged_by_what_was_held_out(data: ae.Interactions
     assert [trial for trial, _, best in told if best][-1] == found.best
     assert found.settings == {"model": "mf", **found.best.settings} | {
         "trainer": "als",
-        "max_passes": 200,
+        "max_passes": 200 if found.best.converged else found.best.passes,
         "tolerance": 1e-5,
         "solve_h": False,
     }
+
+
+def test_training_ends_where_more_of_it_makes_lists_worse(build: Any) -> None:
+    """Neighbours on a ring: a few passes still tell places apart, the optimum of eight dimensions only regions."""
+    rng, n, dim = np.random.default_rng(0), 800, 8
+    positives = np.zeros((n, n), dtype=bool)
+    for user in range(n):
+        positives[user, (user + rng.choice(24, 6, replace=False)) % n] = True
+    ring = build(positives)
+    space = SearchSpace(w0=Range(0.03, 0.1), l2=Range(0.0005, 0.01), dim=Range(dim, dim))
+    found = ae.tune(ring, model="mf", space=space, trials=2)
+    learn, held_out = ae.holdout(ring, fraction=0.2, rng=np.random.default_rng([0, 1]))
+    weights = {name: value for name, value in found.best.settings.items() if name != "dim"}
+    start = ae.MF.sized_for(
+        learn, dim=dim, objective=ae.Objective(**weights), rng=np.random.default_rng([0, 2])
+    )
+    relevant, users = held_out.by(ae.Side.USERS), held_out.by(ae.Side.USERS).occupied
+
+    def ndcg(max_passes: int) -> float:
+        model = ae.fit(start, learn, trainer=ae.ALS(max_passes=max_passes)).model
+        return float(
+            ranking.ndcg_of_users(model, users, relevant, 10, exclude=learn.by(ae.Side.USERS)).mean()
+        )
+
+    assert not found.best.converged
+    assert found.settings["max_passes"] == found.best.passes
+    assert found.best.ndcg == pytest.approx(ndcg(found.best.passes), rel=1e-6)
+    assert (found.best.ndcg or 0.0) > 1.1 * ndcg(200)
 
 
 def test_an_interrupted_search_goes_on(data: ae.Interactions, tmp_path: Path) -> None:

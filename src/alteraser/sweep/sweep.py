@@ -23,6 +23,7 @@ from alteraser.sweep.executors import Executor, Local, SumBy
 
 log = logging.getLogger(__name__)
 Model = TypeVar("Model", bound=Factored)
+OnPass = Callable[[int, Model], None]
 OutOfTime = Callable[[], bool]
 Progress = Callable[[int, int, float], None]
 """Called after each pass or epoch with how many are done, how many there are at most, and the loss."""
@@ -164,12 +165,14 @@ def repeat(
     out_of_time: OutOfTime = never,
     acceleration: Acceleration | None = None,
     progress: Progress | None = None,
+    on_pass: OnPass[Model] | None = None,
 ) -> Repeated[Model]:
     """Passes over all occupied rows until one lowers the loss by less than `tolerance` of it, or `max_passes`.
 
     They also end where the loss is at most `loss_goal`, and none begins when it is `out_of_time`. A pass that would
     raise the loss is taken back and is the last; if it is by more than rounding, they have not converged. `loss` is
-    the model's, if it is known.
+    the model's, if it is known. `on_pass` is called with the number of passes made and the model they led to, which is
+    the one that so many passes would end with.
     """
     check_stopping_rule(max_passes, tolerance)
     losses = [sweeper.loss(model, data) if loss is None else loss]
@@ -184,6 +187,8 @@ def repeat(
         losses.append(reached if fall >= 0 else losses[-1])
         if progress is not None:
             progress(done, max_passes, losses[-1])
+        if on_pass is not None:
+            on_pass(done, model)
         if not fall >= -rounding(model) * losses[-2]:
             return Repeated(model, losses, converged=False)
         if losses[-1] <= loss_goal or fall < tolerance * losses[-2]:

@@ -10,7 +10,7 @@ import torch
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import ModelError, SettingError
 from alteraser.models.base import BatchTrainable, lacking
-from alteraser.sweep.sweep import Model, Progress
+from alteraser.sweep.sweep import Model, OnPass, Progress
 from alteraser.train.base import Training
 from alteraser.train.stopping import EarlyStopping
 
@@ -44,6 +44,7 @@ class AdamW:
         *,
         rng: np.random.Generator | None,
         progress: Progress | None = None,
+        on_pass: OnPass[Model] | None = None,
     ) -> Training[Model]:
         if rng is None:
             raise SettingError(
@@ -88,6 +89,8 @@ class AdamW:
                 best = {name: value.clone() for name, value in tables.items()}
             if progress is not None:
                 progress(epoch, self.max_epochs, loss)
+            if on_pass is not None:
+                on_pass(epoch, model.with_parameters(best))
             if stopping.over:
                 break
         trained = model.with_parameters(best)

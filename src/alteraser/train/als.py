@@ -12,7 +12,16 @@ from alteraser.optim.minimize import Solver
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.executors import Executor, Local
-from alteraser.sweep.sweep import Acceleration, Model, Progress, Rows, Sweeper, check_stopping_rule, repeat
+from alteraser.sweep.sweep import (
+    Acceleration,
+    Model,
+    OnPass,
+    Progress,
+    Rows,
+    Sweeper,
+    check_stopping_rule,
+    repeat,
+)
 from alteraser.train.base import Training
 
 
@@ -41,6 +50,7 @@ class ALS:
         *,
         rng: np.random.Generator | None,
         progress: Progress | None = None,
+        on_pass: OnPass[Model] | None = None,
     ) -> Training[Model]:
         del rng
         sweeper = Sweeper(self.solver, executor=self.executor, solve_shared=self.solve_shared)
@@ -53,6 +63,7 @@ class ALS:
             loss_goal=self.loss_goal,
             acceleration=self.acceleration,
             progress=progress,
+            on_pass=on_pass,
         )
         visited = passes.n_passes * len(Rows.occupied(data))
         return Training(passes.model, passes.losses[1:], passes.converged, visited)

@@ -8,7 +8,7 @@ from typing import Generic, Protocol
 import numpy as np
 
 from alteraser.data.interactions import Interactions
-from alteraser.sweep.sweep import Model, Progress
+from alteraser.sweep.sweep import Model, OnPass, Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,11 @@ class Trainer(Protocol):
         *,
         rng: np.random.Generator | None,
         progress: Progress | None = None,
+        on_pass: OnPass[Model] | None = None,
     ) -> Training[Model]:
         """Trained from where `model` stands; `rng` draws what is random in training itself, as the order of batches.
 
-        A trainer that draws nothing takes None; one that does raises `SettingError`.
+        A trainer that draws nothing takes None; one that does raises `SettingError`. `on_pass` is called after each
+        pass or epoch with their number and the model that training would end with if it stopped there.
         """
         ...

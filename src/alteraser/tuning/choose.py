@@ -22,7 +22,7 @@ from alteraser.models.mf import MF
 from alteraser.models.objective import RULE, Objective, Rule, noise_edge_at, two_digits
 from alteraser.optim.newton import cg_newton
 from alteraser.sweep.sweep import Progress, Rows, Sweeper
-from alteraser.tuning.validation import ValidationSlice
+from alteraser.tuning.validation import ValidationSlice, clearly_better
 
 # What a step multiplies or divides l2 and w0 by, and how many steps a line takes at most in one direction.
 L2_STEP, L2_STEPS = 2.0, 3
@@ -157,9 +157,9 @@ class _LineSearch:
         return best
 
     def _beats(self, tried: Candidate, best: Candidate, standard_errors: float) -> bool:
-        difference = self.ndcg_of_users[tried] - self.ndcg_of_users[best]
-        error = float(difference.std()) / math.sqrt(len(difference))
-        return float(difference.mean()) > standard_errors * error
+        return clearly_better(
+            self.ndcg_of_users[tried], self.ndcg_of_users[best], standard_errors=standard_errors
+        )
 
     def _noise_edge(self, w0: float) -> float:
         return noise_edge_at(w0, self.part.learn, **self.settings)

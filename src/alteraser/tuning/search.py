@@ -52,6 +52,8 @@ class Tuning:
     @property
     def settings(self) -> dict[str, Any]:
         how = {name: value for name, value in self.training.items() if name != "batch_users"}
+        if not self.best.converged:
+            how["max_passes"] = self.best.passes
         return {"model": self.model, **self.best.settings, **how}
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,24 +8,34 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numba
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from alteraser.errors import AlteraserError
+from alteraser.models.base import Factored
 from alteraser.models.kernel_warm_up import warm_up_for
 from alteraser.models.objective import Objective
 from alteraser.models.registry import untrained
-from alteraser.train.base import Trainer
-from alteraser.tuning.validation import ValidationSlice
+from alteraser.train.base import Trainer, Training
+from alteraser.tuning.validation import ValidationSlice, clearly_better
+
+# Where training may stop early, a third to a half apart. Two standard errors, as a model at its optimum is worth more
+# than luck: what it forgets agrees better with retraining.
+EARLY_STOPS, STANDARD_ERRORS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64), 2.0
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings that were tried, and what came of it; `ndcg` is None where training failed, and `problem` says how."""
+    """Settings that were tried, and what came of it; `ndcg` is None where training failed, and `problem` says how.
+
+    `ndcg` is the one after so many `passes`: all that training makes, or fewer where more of them made lists worse, and
+    then it has not `converged`.
+    """
 
     settings: Mapping[str, Any]
     ndcg: float | None
@@ -62,12 +72,36 @@ class TrialRunner:
             )
             warm_up_for(start)
             began = time.perf_counter()
-            training = self.trainer.train(start, self.part.learn, rng=rng)
-            ndcg = self.part.ndcg(training.model)
+            stops = _Stops(self.part)
+            training = self.trainer.train(start, self.part.learn, rng=rng, on_pass=stops.look)
+            ndcg, passes = stops.best(training)
         except AlteraserError as error:
             return Trial(settings, None, seconds=time.perf_counter() - began, problem=str(error))
         seconds = time.perf_counter() - began
-        return Trial(settings, ndcg, len(training.losses), training.converged, seconds)
+        converged = training.converged and passes == len(training.losses)
+        return Trial(settings, ndcg, passes, converged, seconds)
+
+
+@dataclass(eq=False)
+class _Stops:
+    """The NDCG of each judged user if training stopped after so many passes."""
+
+    part: ValidationSlice
+    ndcg_of_users: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+
+    def look(self, n_passes: int, model: Factored) -> None:
+        if n_passes in EARLY_STOPS:
+            self.ndcg_of_users[n_passes] = self.part.ndcg_of_users(model)
+
+    def best(self, training: Training[Any]) -> tuple[float, int]:
+        """The mean NDCG and the passes of the best stop: all of them, unless fewer are clearly better."""
+        end = self.part.ndcg_of_users(training.model)
+        n_passes = max(self.ndcg_of_users, key=lambda n: float(self.ndcg_of_users[n].mean()), default=0)
+        if n_passes:
+            early = self.ndcg_of_users[n_passes]
+            if clearly_better(early, end, standard_errors=STANDARD_ERRORS):
+                return float(early.mean()), n_passes
+        return float(end.mean()), len(training.losses)
 
 
 Submit = Callable[[Mapping[str, Any]], "Future[Trial]"]

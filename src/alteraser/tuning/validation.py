@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -50,3 +51,10 @@ class ValidationSlice:
         """The NDCG@10 of each of them."""
         relevant, seen = self.held_out.by(Side.USERS), self.learn.by(Side.USERS)
         return ranking.ndcg_of_users(model, self.users, relevant, 10, exclude=seen)
+
+
+def clearly_better(ndcg: NDArray[np.float64], than: NDArray[np.float64], *, standard_errors: float) -> bool:
+    """Whether one NDCG of users is above another by so many standard errors of the mean difference."""
+    difference = ndcg - than
+    error = float(difference.std()) / math.sqrt(len(difference))
+    return float(difference.mean()) > standard_errors * error
