@@ -74,6 +74,23 @@ class Change:
         nobody, nothing = np.empty(0, np.int64), PairWeights.absent(0)
         return cls(nobody, nobody, nothing, nothing)
 
+    def followed_by(self, later: Change) -> Change:
+        """Both as one change; `later` begins where this one ends."""
+        if len(self) == 0 or len(later) == 0:
+            return later if len(self) == 0 else self
+        step = 1 + max(int(self.items.max()), int(later.items.max()))
+        keys = [each.users * step + each.items for each in (self, later)]
+        pairs, place = np.unique(np.concatenate(keys), return_inverse=True)
+        first, second = place[: len(self)], place[len(self) :]
+        before, after = PairWeights.absent(len(pairs)), PairWeights.absent(len(pairs))
+        for weights, parts in (
+            (before, ((second, later.before), (first, self.before))),
+            (after, ((first, self.after), (second, later.after))),
+        ):
+            for at, part in parts:  # the last one counts
+                weights.present[at], weights.values[at] = part
+        return Change(pairs // step, pairs % step, before, after)
+
     @classmethod
     def of_deletion(cls, full: Interactions, forget: Interactions, remain: Interactions) -> Change:
         """The change of the pairs of `full` when the events of `forget` are deleted and those of `remain` stay."""

@@ -1,8 +1,8 @@
-"""The events of a live model, by user, from which requests take theirs away without a look at anybody else's."""
+"""The events of a live model, by user: some are taken, new ones come, without a look at anybody else's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,36 +12,49 @@ from numpy.typing import NDArray
 
 from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.csr import PairWeights, ranges
+from alteraser.data.event_columns import EventColumn, NewEvents, Rows, StoredIds
+from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions, Side, Vocabulary
+from alteraser.data.read_options import ReadOptions
 from alteraser.data.requests import Match, Missing, Requests, check_missing
 from alteraser.data.time_ranks import epoch_units
 from alteraser.errors import NothingRemains
 
+Audience = Callable[[Rows], Rows]
+"""The rows of the users who have an event with any of some items."""
+NOBODY = np.empty(0, np.int64)
+NOTHING_ASKED = Match(np.empty(0, np.bool_), RequestCounts(NOBODY, 0, 0, 0))
+# What a user who outgrows the room of their events gets beyond what is needed, as a share of that. A usual value.
+SPARE = 0.5
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Taken:
-    """What the events that were taken change, and how the requests for them were met."""
+class Applied:
+    """What was taken and what was added change of the pairs, and how the requests were met."""
 
     change: Change
     counts: RequestCounts
 
 
 class EventStore:
-    """The events of `Interactions`, sorted by user; rows never renumber.
+    """The events of `Interactions`, user by user; rows never renumber, and those of new ids are appended.
 
     What is taken is gone from its columns. How much room it took can be seen until the store is made anew.
     """
 
-    def __init__(self, data: Interactions) -> None:
+    def __init__(self, data: Interactions, audience: Audience | None = None) -> None:
+        """Without an `audience` the users of an item are found by a look at all events."""
         events = data.events.sort("user", maintain_order=True)
         self._merge = data.merge
-        self._columns = {name: _Column(events[name]) for name in events.columns if name != "user"}
+        self._columns = {name: EventColumn(events[name]) for name in events.columns if name != "user"}
         self._counts = np.bincount(events["user"].to_numpy(), minlength=data.n_users)
         self._starts = np.cumsum(self._counts) - self._counts
-        self._ids = {side: _Ids(data.vocabulary(side)) for side in Side}
+        self._ends = self._starts + self._counts  # of each user's room
+        self._ids = {side: StoredIds(data.vocabulary(side)) for side in Side}
         self._of_item = np.bincount(events["item"].to_numpy(), minlength=data.n_items)
         self._n_events = len(data)
         self._time_units = epoch_units(data.times)
+        self._audience = audience or self._users_by_a_look_at_all
 
     def __len__(self) -> int:
         return self._n_events
@@ -49,27 +62,99 @@ class EventStore:
     def __repr__(self) -> str:
         return f"EventStore({len(self)} events)"
 
-    def take(self, requested: Requests, missing: Missing = "error") -> Taken:
+    @property
+    def n_users(self) -> int:
+        return len(self._counts)
+
+    @property
+    def n_items(self) -> int:
+        return len(self._of_item)
+
+    def read(self, frame: Any) -> Interactions:
+        """The events of a frame, whose weights and times are in columns of that name where the store has any."""
+        there = [str(name) for name in frame.columns]
+        options = ReadOptions(
+            weight="weight" if "weight" in self._columns else None,
+            time="time" if "time" in self._columns and "time" in there else None,
+            merge=self._merge,
+        )
+        return interactions(frame, read_options=options)
+
+    def vocabulary(self, side: Side) -> Vocabulary:
+        """The ids of a side as they are now."""
+        return self._ids[side].vocabulary()
+
+    def take(self, requested: Requests, missing: Missing = "error") -> Applied:
         """Removes the events that are asked for; an id whose last event goes leaves the vocabulary too."""
+        return self.apply(requested, None, missing)
+
+    def apply(
+        self,
+        requested: Requests | None,
+        learned: Interactions | None,
+        missing: Missing = "error",
+        *,
+        check: Callable[[Change], None] | None = None,
+    ) -> Applied:
+        """Removes the events that are asked for, then adds those that are learned; all of it, or it raises.
+
+        What is learned was not there when the requests were met, and stays. An id that has no event after both leaves
+        the vocabulary; one that is not known, or was forgotten, gets a new row. `check` may refuse the change, by
+        raising, before it is made.
+        """
         check_missing(missing)
-        users = self._users_concerned(requested)
-        places = ranges(self._starts[users], self._counts[users])
-        plain = self._matched_plainly(requested, users, places)
-        if plain is None:
-            local, items = self._excerpt(users, places)
-            match = requested.matched(local, missing, units=self._time_units)
-            inside = Change.of_deletion(local, local.only(match.mask), local.without(match.mask))
-            change = replace(inside, users=users[inside.users], items=items[inside.items])
-        else:
-            match = plain
-            change = self._whole_pairs(np.repeat(users, self._counts[users])[match.mask], places[match.mask])
-        if match.counts.n_forgotten == self._n_events:
+        new = None if learned is None else NewEvents.of(learned, self._columns, self._ids, self._merge)
+        users, places, match, change = (
+            (NOBODY, NOBODY, NOTHING_ASKED, Change.none())
+            if requested is None
+            else self._matched(requested, missing)
+        )
+        if match.counts.n_forgotten == self._n_events and new is None:
             raise NothingRemains(
                 f"The requests cover all {len(self)} interactions; nothing would remain to learn from. "
                 f"Delete the model and the data instead."
             )
-        self._remove(users, places, match.mask)
-        return Taken(change, match.counts)
+        if new is not None:
+            change = change.followed_by(self._addition(new, without=places[match.mask]))
+        if check is not None:
+            check(change)
+        items = self._remove(users, places, match.mask)
+        if new is not None:
+            self._add(new)
+        gone = users[self._counts[users] == 0], items[self._of_item[items] == 0]
+        for side, rows in zip((Side.USERS, Side.ITEMS), gone, strict=True):
+            self._ids[side].forget(rows)
+        return Applied(change, match.counts)
+
+    # Taking away -----------------------------------------------------------------------------------------------
+
+    def _matched(self, requested: Requests, missing: Missing) -> tuple[Rows, Rows, Match, Change]:
+        """The users concerned, the places of their events, which of these are asked for, and what that changes."""
+        users = self._users_concerned(requested)
+        places = ranges(self._starts[users], self._counts[users])
+        plain = self._matched_plainly(requested, users, places)
+        if plain is not None:
+            owners = np.repeat(users, self._counts[users])
+            return users, places, plain, self._whole_pairs(owners[plain.mask], places[plain.mask])
+        near = self._near(requested, users, places)
+        local, of_users, of_items = self._excerpt(users, places, near)
+        match = requested.matched(local, missing, units=self._time_units)
+        inside = Change.of_deletion(local, local.only(match.mask), local.without(match.mask))
+        change = replace(inside, users=of_users[inside.users], items=of_items[inside.items])
+        mask = np.zeros(len(places), np.bool_)
+        mask[near] = match.mask
+        return users, places, Match(mask, match.counts), change
+
+    def _near(self, requested: Requests, users: Rows, places: Rows) -> NDArray[np.bool_]:
+        """Which of the events of those concerned a request may reach: all of users that are named, else of items."""
+        frame = requested.frame
+        whole_items = frame.filter(pl.col("user").is_null())["item"]
+        if whole_items.null_count() > 0:  # a period of everyone's
+            return np.ones(len(places), np.bool_)
+        named = np.isin(users, self._ids[Side.USERS].rows(set(frame["user"].to_list())))
+        near: NDArray[np.bool_] = np.repeat(named, self._counts[users])
+        asked = self._ids[Side.ITEMS].rows(set(whole_items.to_list()))
+        return near | np.isin(self._columns["item"].values[places], asked)
 
     def _whole_pairs(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> Change:
         """The change when events go each of which is the only one of its pair."""
@@ -131,29 +216,29 @@ class EventStore:
         if None in whole_items:  # a period of everyone's
             return np.flatnonzero(self._counts)
         asked = self._ids[Side.ITEMS].rows(whole_items)
-        places = np.flatnonzero(np.isin(self._columns["item"].values, asked))
-        users = np.searchsorted(self._starts, places, side="right") - 1
-        alive = places < self._starts[users] + self._counts[users]
-        return np.unique(np.concatenate([named, users[alive]]))
+        return np.unique(np.concatenate([named, self._audience(asked)]))
 
-    def _excerpt(
-        self, users: NDArray[np.int64], places: NDArray[np.int64]
-    ) -> tuple[Interactions, NDArray[np.int64]]:
-        """The events of some users on vocabularies of their own, and the rows of its items."""
-        columns = {name: column.at(places) for name, column in self._columns.items()}
+    def _users_by_a_look_at_all(self, items: Rows) -> Rows:
+        owners = np.repeat(np.arange(self.n_users), self._counts)
+        held = self._columns["item"].values[ranges(self._starts, self._counts)]
+        return np.unique(owners[np.isin(held, items)])
+
+    def _excerpt(self, users: Rows, places: Rows, near: NDArray[np.bool_]) -> tuple[Interactions, Rows, Rows]:
+        """The events of some users that are near, on vocabularies of their own, and the rows of these."""
+        columns = {name: column.at(places[near]) for name, column in self._columns.items()}
         items, item = np.unique(columns["item"].to_numpy(), return_inverse=True)
         columns["item"] = pl.Series(item.astype(np.int32))
-        user = np.repeat(np.arange(len(users), dtype=np.int32), self._counts[users])
-        events = pl.DataFrame({"user": pl.Series(user)} | columns)
+        user = np.repeat(np.arange(len(users), dtype=np.int32), self._counts[users])[near]
         local = Interactions(
-            events,
+            pl.DataFrame({"user": pl.Series(user)} | columns),
             self._ids[Side.USERS].vocabulary(users),
             self._ids[Side.ITEMS].vocabulary(items),
             self._merge,
         )
-        return local, items.astype(np.int64)
+        return local, users, items.astype(np.int64)
 
-    def _remove(self, users: NDArray[np.int64], places: NDArray[np.int64], gone: NDArray[np.bool_]) -> None:
+    def _remove(self, users: Rows, places: Rows, gone: NDArray[np.bool_]) -> Rows:
+        """Removes the events that go; returns the items that lose any."""
         owner = np.repeat(users, self._counts[users])
         items = self._columns["item"].values[places[gone]]
         kept = places[~gone]
@@ -164,67 +249,71 @@ class EventStore:
         self._counts[users] = counts
         self._n_events -= int(gone.sum())
         np.subtract.at(self._of_item, items, 1)
-        self._ids[Side.USERS].forget(users[counts == 0])
-        self._ids[Side.ITEMS].forget(items[self._of_item[items] == 0])
+        return np.unique(items)
 
+    # Adding ----------------------------------------------------------------------------------------------------
 
-class _Column:
-    """One column of the events as an array that can be written to; nulls beside it."""
+    def _addition(self, new: NewEvents, *, without: Rows) -> Change:
+        """What the new events change of the pairs they are of, where the events at some places are gone."""
+        step = 1 + int(new.items.max())
+        known = np.unique(new.users[new.users < self.n_users])
+        places = ranges(self._starts[known], self._counts[known])
+        owners = np.repeat(known, self._counts[known])
+        items = self._columns["item"].values[places].astype(np.int64)
+        keys = new.users * step + new.items
+        pairs, first = np.unique(keys, return_index=True)
+        held = _among(pairs, owners * step + items) & (items < step) & ~np.isin(places, without)
+        if len(pairs) == len(keys) and not held.any():  # new pairs, each with one event
+            weight = new.columns.get("weight")
+            values = np.ones(len(keys), np.float32) if weight is None else weight.to_numpy()[first]
+            after = PairWeights.of(values.astype(np.float32))
+            return Change(pairs // step, pairs % step, PairWeights.absent(len(pairs)), after)
+        earlier = {name: column.at(places[held]) for name, column in self._columns.items() if name != "item"}
+        at = np.searchsorted(pairs, (owners * step + items)[held])
+        both = {name: pl.concat([values, new.columns[name]]) for name, values in earlier.items()}
+        before = self._merged(at, earlier, len(pairs))
+        after = self._merged(np.concatenate([at, np.searchsorted(pairs, keys)]), both, len(pairs))
+        return Change(pairs // step, pairs % step, before, after)
 
-    def __init__(self, series: pl.Series) -> None:
-        self._dtype = series.dtype
-        physical = series.to_physical()
-        self._nulls = series.is_null().to_numpy().copy() if series.null_count() else None
-        self.values: NDArray[Any] = (physical.fill_null(0) if self._nulls is not None else physical).to_numpy(
-            writable=True
-        )
+    def _merged(self, pair: Rows, columns: dict[str, pl.Series], n_pairs: int) -> PairWeights:
+        """The merged weight of each of so many pairs, `pair` naming that of each event."""
+        events = pl.DataFrame({"user": pair, "item": np.zeros_like(pair)} | columns)
+        each, one = (Vocabulary(pl.Series(np.arange(n))) for n in (n_pairs, 1))
+        rows = np.arange(n_pairs)
+        by_pair = Interactions(events, each, one, self._merge).by(Side.USERS)
+        return by_pair.weights_of(rows, np.zeros_like(rows), n_columns=1)
 
-    def at(self, places: NDArray[np.int64]) -> pl.Series:
-        series = pl.Series(self.values[places]).cast(self._dtype)
-        if self._nulls is None:
-            return series
-        return pl.select(pl.when(pl.Series(~self._nulls[places])).then(series)).to_series()
+    def _add(self, new: NewEvents) -> None:
+        for side, ids in new.ids.items():
+            self._ids[side].add(ids)
+        more = len(self._ids[Side.USERS]) - self.n_users
+        self._counts = np.concatenate([self._counts, np.zeros(more, np.int64)])
+        end = np.full(more, self._columns["item"].size)
+        self._starts, self._ends = np.concatenate([self._starts, end]), np.concatenate([self._ends, end])
+        more = len(self._ids[Side.ITEMS]) - self.n_items
+        self._of_item = np.concatenate([self._of_item, np.zeros(more, np.int64)])
+        users, n_new = np.unique(new.users, return_counts=True)
+        self._make_room(users, n_new)
+        order = np.argsort(new.users, kind="stable")
+        places = ranges(self._starts[users] + self._counts[users], n_new)
+        for name, values in ({"item": pl.Series(new.items, dtype=pl.Int32)} | new.columns).items():
+            self._columns[name].put(places, values.gather(order))
+        self._counts[users] += n_new
+        self._n_events += len(new.users)
+        np.add.at(self._of_item, new.items, 1)
 
-    def move(self, origin: NDArray[np.int64], target: NDArray[np.int64], space: NDArray[np.int64]) -> None:
-        """The values at `origin` go to `target`; nothing else is left in `space`."""
-        for array in (self.values, self._nulls):
-            if array is not None:
-                kept = array[origin]
-                array[space] = 0
-                array[target] = kept
-
-
-class _Ids:
-    """The ids of a side, as text, in row order and the way back; an id that is forgotten is gone from both.
-
-    An id's text is the same however it was written, and no other id has it.
-    """
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._dtype = vocabulary.ids.dtype
-        self._ids: list[str | None] = vocabulary.text().to_list()
-        self._rows: dict[str | None, int] = {
-            text: row for row, text in enumerate(self._ids) if text is not None
-        }
-
-    def find(self, texts: Iterable[str | None]) -> list[int | None]:
-        """The row of each id; None for those that are not known."""
-        return list(map(self._rows.get, texts))
-
-    def rows(self, texts: Iterable[str | None]) -> NDArray[np.int64]:
-        """The rows of the ids that are known."""
-        return np.array([row for row in self.find(texts) if row is not None], dtype=np.int64)
-
-    def vocabulary(self, rows: NDArray[np.int64] | None = None) -> Vocabulary:
-        ids = self._ids if rows is None else [self._ids[row] for row in rows.tolist()]
-        return Vocabulary(pl.Series(ids, dtype=pl.String).cast(self._dtype))
-
-    def forget(self, rows: NDArray[np.int64]) -> None:
-        for row in rows.tolist():
-            text = self._ids[row]
-            if text is not None:
-                del self._rows[text]
-                self._ids[row] = None
+    def _make_room(self, users: Rows, n_new: Rows) -> None:
+        """Moves the events of users who have no room for so many more to the end of the columns."""
+        wanted = self._counts[users] + n_new
+        short = self._starts[users] + wanted > self._ends[users]
+        users, wanted = users[short], wanted[short]
+        room = wanted + np.ceil(SPARE * wanted).astype(np.int64)
+        starts = self._columns["item"].size + np.cumsum(room) - room
+        places = ranges(self._starts[users], self._counts[users])
+        for column in self._columns.values():
+            column.grow(int(room.sum()))
+            column.move(places, ranges(starts, self._counts[users]), places)
+        self._starts[users], self._ends[users] = starts, starts + room
 
 
 def _among(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -44,6 +44,8 @@ class Drift:
 class Erasure(Generic[Forgetful]):
     """What was forgotten, by whom it was asked for, and what became of the model.
 
+    A live model, for which learning is the same thing with new events, gives it back for both; `n_learned` tells them.
+
     `model` is the one that has forgotten: a new model, or the live model that took the request. `losses` are those on
     the remaining data: of the original, and after each step; a live model does not measure them. `converged` says
     that the stopping rule was met. `cleaned_up` says that what earlier requests left came to too much in a live
@@ -59,6 +61,7 @@ class Erasure(Generic[Forgetful]):
     drift: Drift
     remaining: Callable[[], Interactions]
     cleaned_up: bool = False
+    n_learned: int = 0
 
     def __repr__(self) -> str:
         met = "converged" if self.converged else "not converged"

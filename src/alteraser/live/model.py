@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from alteraser.data.columns import checked_weights
+from alteraser.data.csr import CSR
 from alteraser.data.event_store import EventStore
-from alteraser.data.interactions import Interactions
+from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.request_parsing import Request
 from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
@@ -17,6 +23,7 @@ from alteraser.live.refine import Refined, Refiner
 from alteraser.live.scopes import AffectedRows
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
+from alteraser.measure.recommender import IdRecommender, Ids
 from alteraser.models.kernel_warm_up import warm_up_for
 from alteraser.sweep.sweep import OutOfTime, never
 
@@ -29,14 +36,15 @@ CLEAN, MAX_ROUNDS, ROUND = 0.05, 5, 0.3
 
 
 class LiveModel(Generic[QuadraticModel]):
-    """A model and its data together, with the residuals of all rows, which follow every request.
+    """A model and its data together, with the residuals of all rows, which follow every change.
 
-    Each request (or batch of them) refines the rows it affects, most affected first, until `tolerance` of the gap is
-    left that it opened in the loss, or until `budget_seconds` are over. What is left is deferred and adds up: where
-    it comes to more than `drift_limit` of the loss, all rows are refined, if there is time. No request raises the
-    loss on what remains. With a `training_gap` of 1, a model that was not trained to its optimum stays about as far
-    from it as it was, unless the loss could not be kept from rising otherwise; with 0 its distance from the optimum
-    counts as drift. Time is looked at between steps; the limit is a share of the loss at the beginning.
+    Events are forgotten and learned. Each change (a request, a batch of them, new events) refines the rows it affects,
+    most affected first, until `tolerance` of the gap is left that it opened in the loss, or until `budget_seconds` are
+    over. What is left is deferred and adds up: where it comes to more than `drift_limit` of the loss, all rows are
+    refined, if there is time. No change raises the loss on the data after it. With a `training_gap` of 1, a model that
+    was not trained to its optimum stays about as far from it as it was, unless the loss could not be kept from rising
+    otherwise; with 0 its distance from the optimum counts as drift. Time is looked at between steps; the limit is a
+    share of the loss at the beginning.
     """
 
     def __init__(
@@ -61,8 +69,8 @@ class LiveModel(Generic[QuadraticModel]):
             "training_gap": training_gap,
         }
         warm_up_for(model)
-        self._events = EventStore(data)
-        self._refiner = Refiner(LiveState(model, data, training_gap=training_gap))
+        state = LiveState(model, data, training_gap=training_gap)
+        self._refiner, self._events = Refiner(state), EventStore(data, state.audience)
         self._scope, self._budget = AffectedRows(tolerance), budget_seconds
         self._limit = drift_limit * model.loss(data)
 
@@ -74,6 +82,8 @@ class LiveModel(Generic[QuadraticModel]):
     def __repr__(self) -> str:
         return f"LiveModel({self._events!r}, {self.model!r})"
 
+    # Changing --------------------------------------------------------------------------------------------------
+
     def forget(
         self, requested: Requests | Iterable[Request | Mapping[str, Any]], *, missing: Missing = "error"
     ) -> Erasure[LiveModel[QuadraticModel]]:
@@ -81,14 +91,39 @@ class LiveModel(Generic[QuadraticModel]):
 
         Requests may also come as dictionaries, with the keys of a file of requests: [{"user": "u-42"}].
         """
+        return self.apply(forget=requested, missing=missing)
+
+    def learn(self, events: Any) -> Erasure[LiveModel[QuadraticModel]]:
+        """Learns new events: of known pairs, of new ones, of new users and items; what does not fit raises.
+
+        `events` are `Interactions`, or a frame with the columns that `interactions` looks for, and `weight` and `time`
+        where the data has them. They are merged with those that are there as reading all of them would have merged
+        them. A new user's vector is that of its events at once; of an id that was forgotten nothing is left, and it is
+        a new one.
+        """
+        return self.apply(learn=events)
+
+    def apply(
+        self,
+        *,
+        forget: Requests | Iterable[Request | Mapping[str, Any]] | None = None,
+        learn: Any = None,
+        missing: Missing = "error",
+    ) -> Erasure[LiveModel[QuadraticModel]]:
+        """Forgets and learns in one step: all of it is done, or it raises and nothing has changed.
+
+        Requests are met by the events there were before; what is learned stays, even of a pair or user to forget.
+        """
         began, out_of_time = time.perf_counter(), time_limit(self._budget)
-        requests = requested if isinstance(requested, Requests) else Requests.of(requested)
-        taken = self._events.take(requests, missing)
+        requests = forget if forget is None or isinstance(forget, Requests) else Requests.of(forget)
+        events = learn if learn is None or isinstance(learn, Interactions) else self._events.read(learn)
+        applied = self._events.apply(requests, events, missing, check=self._refiner.state.check)
         refined = Refined([], 0.0, 0, 0, converged=True)
-        if len(taken.change):
-            emptied = self._refiner.apply(taken.change)
+        if len(applied.change):
+            self._refiner.grow(self._events.n_users, self._events.n_items)
+            emptied = self._refiner.apply(applied.change)
             refined = self._refiner.refine(
-                taken.change, self._scope, emptied=emptied, out_of_time=out_of_time
+                applied.change, self._scope, emptied=emptied, out_of_time=out_of_time
             )
         rounds, drift = [refined], self.drift()
         if drift.loss_gap > self._limit and not out_of_time():
@@ -102,8 +137,9 @@ class LiveModel(Generic[QuadraticModel]):
         )
         return Erasure(
             model=self,
-            change=taken.change,
-            requests=taken.counts,
+            change=applied.change,
+            requests=applied.counts,
+            n_learned=0 if events is None else len(events),
             cost=cost,
             converged=refined.converged and drift.loss_gap <= self._limit,
             losses=(),
@@ -111,6 +147,56 @@ class LiveModel(Generic[QuadraticModel]):
             remaining=lambda: self.remain,
             cleaned_up=len(rounds) > 1,
         )
+
+    # Answering -------------------------------------------------------------------------------------------------
+
+    def recommend(
+        self,
+        user_ids: Ids,
+        k: int = 10,
+        *,
+        include_seen: bool = False,
+        allow: Ids | None = None,
+        deny: Ids | None = None,
+    ) -> pl.DataFrame:
+        """The best k items of each user, best first: columns user_id, rank, item_id, score.
+
+        Items that a user has interactions with are left out unless `include_seen`; `allow` and `deny` are as in
+        `IdRecommender.recommend`.
+        """
+        state = self._refiner.state
+        seen = None if include_seen else state.seen
+        return self._recommender(state.current).recommend(user_ids, k, exclude=seen, allow=allow, deny=deny)
+
+    def recommend_for_items(
+        self,
+        item_ids: Ids,
+        k: int = 10,
+        *,
+        weights: Sequence[float] | None = None,
+        allow: Ids | None = None,
+        deny: Ids | None = None,
+    ) -> pl.DataFrame:
+        """The best k items for somebody who has these items and is not in the model: columns rank, item_id, score.
+
+        Nothing is stored, and no other vector moves. Items that the model does not know are passed over. `weights` are
+        those of the interactions, one for each item; without them all weigh 1.
+        """
+        state = self._refiner.state
+        recommender = self._recommender(state.current)
+        rows, places, n_items = recommender.known_items(item_ids)
+        given = checked_weights(pl.Series(np.ones(n_items) if weights is None else list(weights))).to_numpy()
+        if len(given) != n_items:
+            raise SettingError(f"{len(given)} weights came for {n_items} items; one for each is wanted.")
+        guest = Guest(state.scores_of(state.vector_for(rows, given[places])))
+        alone = CSR(np.array([0, len(rows)]), np.sort(rows).astype(np.int32), np.ones(len(rows), np.float32))
+        asked = IdRecommender(guest, Vocabulary(pl.Series([0])), recommender.item_vocabulary)
+        return asked.recommend(0, k, exclude=lambda _: alone, allow=allow, deny=deny).drop("user_id")
+
+    def _recommender(self, model: QuadraticModel) -> IdRecommender:
+        return IdRecommender(model, *(self._events.vocabulary(side) for side in (Side.USERS, Side.ITEMS)))
+
+    # How far it is ---------------------------------------------------------------------------------------------
 
     def drift(self) -> Drift:
         """How far the model is now from where it should be; it costs next to nothing."""
@@ -140,3 +226,19 @@ class LiveModel(Generic[QuadraticModel]):
     def remain(self) -> Interactions:
         """The data that is left."""
         return self._events.interactions()
+
+
+class Guest:
+    """Somebody who is not in the model, as a model of one user with these scores."""
+
+    def __init__(self, scores: NDArray[Any]) -> None:
+        self._scores = scores
+        self.n_items = len(scores)
+
+    def scores(self, users: NDArray[np.int64]) -> NDArray[Any]:
+        return np.repeat(self._scores[None], len(users), axis=0)
+
+    def pair_scores(self, users: NDArray[np.signedinteger], items: NDArray[np.signedinteger]) -> NDArray[Any]:
+        del users
+        chosen: NDArray[Any] = self._scores[items]
+        return chosen

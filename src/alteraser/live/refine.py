@@ -96,6 +96,10 @@ class Refiner(Generic[QuadraticModel]):
         norm = self.state.gradient_norm()
         return Drift(norm, self._deferred_gap * norm**2 / 4 / max(self._deferred_squared_norm, TINY))
 
+    def grow(self, n_users: int, n_items: int) -> None:
+        """Appends empty rows until there are so many users and items."""
+        self.state.grow(n_users, n_items)
+
     def apply(self, change: Change) -> float:
         """Applies a change; returns by how much the loss falls as emptied rows become zero."""
         self.directions.note(change.users)
@@ -125,7 +129,7 @@ class Refiner(Generic[QuadraticModel]):
             case ForgettingRows() | Passes():
                 strategy = AlternatingPasses(self, rows, scope, remain)
             case AffectedRows() | AllRows():
-                strategy = JointSteps(self, rows[Side.USERS], scope)
+                strategy = JointSteps(self, rows[Side.USERS], scope, exact=self._has_new_users(change))
             case _:
                 raise SettingError(
                     f"A scope {type(scope).__name__} came; ForgettingRows, AffectedRows, AllRows or Passes is wanted."
@@ -184,6 +188,13 @@ class Refiner(Generic[QuadraticModel]):
         if not beyond or change.of_prior <= PRIOR_PART * gained:
             return False
         return decrement_of_original(self.state) > PRIOR_PART * gained
+
+    def _has_new_users(self, change: Change) -> bool:
+        """Whether all that a user has came with the change."""
+        if change.before.present.all():
+            return False
+        users, n_new = np.unique(change.users[~change.before.present], return_counts=True)
+        return bool((self.state.sides[Side.USERS].entries.counts(users) == n_new).any())
 
     def occupied(self, side: Side, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of some rows that have entries."""

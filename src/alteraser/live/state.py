@@ -10,9 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from alteraser.data.changes import Change
+from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.kernels.live import Targets
+from alteraser.kernels.sparse import FixedFactors, RowWeights, SparseRows
+from alteraser.live.factors import times
 from alteraser.live.preconditioner import Preconditioner
 from alteraser.live.row_block import PendingRows, RowBlock
 from alteraser.live.side import LossChange, SideState
@@ -36,7 +39,9 @@ class LiveState(Generic[QuadraticModel]):
         The difference is deferred from the beginning.
         """
         model.check_belongs(data)
-        check_weights(model, data)
+        weights = data.by(Side.USERS).weights
+        self._heaviest = heaviest_weight(model, weights)
+        check_weights(model, weights, self._heaviest)
         self.sides = {side: SideState(model, side, data, training_gap=training_gap) for side in SIDES}
         self.h = self.sides[Side.USERS].factors.h
         self._preconditioners: dict[Side, Preconditioner] = {}
@@ -59,6 +64,39 @@ class LiveState(Generic[QuadraticModel]):
         return self._on(
             self._model, {side: state.factors.vectors.copy() for side, state in self.sides.items()}
         )
+
+    @property
+    def current(self) -> QuadraticModel:
+        """The model as it is now, on the tables of the state, which go on changing: to be asked and let go."""
+        return self._model
+
+    def audience(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The users who have an entry with any of some items."""
+        return np.unique(self.sides[Side.ITEMS].entries.packed(items).columns).astype(np.int64)
+
+    def seen(self, users: NDArray[np.int64]) -> CSR:
+        """The entries of some users, row by row of all users; the others have none here."""
+        named = np.unique(users)
+        entries = self.sides[Side.USERS].entries.packed(named)
+        counts = np.zeros(len(self.sides[Side.USERS]), np.int64)
+        counts[named] = entries.stops - entries.starts
+        return CSR(np.concatenate([[0], counts.cumsum()]), entries.columns, entries.weights)
+
+    def vector_for(self, items: NDArray[np.int64], weights: NDArray[np.float32]) -> Floats:
+        """The vector that a user with these entries and no others would have, the items being as they are."""
+        theirs, kind = self.sides[Side.ITEMS].factors, self.h.dtype
+        n = len(items)
+        entries = SparseRows(np.zeros(1, np.int64), np.array([n]), np.arange(n, dtype=np.int32), weights)
+        own = (each.astype(kind) for each in self._model.row_weights(Side.USERS, np.array([n])))
+        fixed = FixedFactors(self.h * theirs.vectors[items], theirs.missing[items])
+        block = RowBlock(entries, fixed, RowWeights(*own), theirs.gram.astype(kind))
+        vector = block.residual(np.zeros((1, len(self.h)), kind))
+        block.solve(vector)
+        return np.ravel(vector)
+
+    def scores_of(self, vector: Floats) -> Floats:
+        """The scores of all items for a user with this vector."""
+        return np.ravel(times((self.h * vector)[None], self.sides[Side.ITEMS].factors.vectors.T))
 
     @property
     def n_entries(self) -> int:
@@ -176,8 +214,15 @@ class LiveState(Generic[QuadraticModel]):
         state.residuals.clear(rows[empty])
         return -change.whole
 
+    def check(self, change: Change) -> None:
+        """Raises where a weight after a change is too large to be followed."""
+        check_weights(self._model, change.after.values, self._heaviest)
+
     def grow(self, n_users: int, n_items: int) -> None:
         """Appends empty rows until there are so many users and items; nothing else changes."""
+        if (n_users, n_items) == (self._model.n_users, self._model.n_items):
+            return
+        self._model = self._model.with_fixed_penalties()
         for side, n in ((Side.USERS, n_users), (Side.ITEMS, n_items)):
             more = n - len(self.sides[side])
             self.sides[side].grow(*self._model.row_weights(side, np.zeros(more, np.int64)))
@@ -226,18 +271,26 @@ class LiveState(Generic[QuadraticModel]):
         self._preconditioners = {}
 
 
-def check_weights(model: Quadratic, data: Interactions) -> None:
-    """Raises where single precision is too coarse to follow residuals: beside weights that tower above the others."""
-    weights, dtype = data.by(Side.USERS).weights, model.table(Side.USERS).dtype
-    eps = torch.finfo(dtype).eps
-    if len(weights) == 0 or float(weights.max()) * eps <= NOISE * float(weights.min()):
-        return  # the median need not be looked for
+def heaviest_weight(model: Quadratic, weights: NDArray[np.float32]) -> float:
+    """The largest weight beside which the model's precision can still follow the residuals of usual interactions."""
+    eps = torch.finfo(model.table(Side.USERS).dtype).eps
     weights = weights[weights > 0]
-    if len(weights) == 0 or float(weights.max()) * eps <= NOISE * float(np.median(weights)):
+    if len(weights) == 0:
+        return math.inf
+    if float(weights.max()) * eps <= NOISE * float(weights.min()):  # the median need not be looked for
+        return NOISE / eps * float(weights.min())
+    return NOISE / eps * float(np.median(weights))
+
+
+def check_weights(model: Quadratic, weights: NDArray[np.float32], heaviest: float) -> None:
+    """Raises where single precision is too coarse to follow residuals: beside weights that tower above the others."""
+    if len(weights) == 0 or float(weights.max()) <= heaviest:
         return
+    dtype = model.table(Side.USERS).dtype
+    most = NOISE / torch.finfo(dtype).eps
     raise SettingError(
-        f"The largest weight is {float(weights.max() / np.median(weights)):.1g} times the median weight, and the model "
-        f"is in {str(dtype).removeprefix('torch.')}, where {NOISE / eps:.1g} times is too much to be followed. "
+        f"The largest weight is {most * float(weights.max()) / heaviest:.1g} times the median weight, and the model "
+        f"is in {str(dtype).removeprefix('torch.')}, where {most:.1g} times is too much to be followed. "
         f"Scale the weights (take their logarithm, say), or train in double precision (dtype=torch.float64; "
         f"--precision double)."
     )

@@ -85,10 +85,17 @@ class JointSteps:
     """
 
     def __init__(
-        self, refiner: Refiner[Any], users: NDArray[np.int64], scope: Scope, *, admitted: float = ADMITTED
+        self,
+        refiner: Refiner[Any],
+        users: NDArray[np.int64],
+        scope: Scope,
+        *,
+        admitted: float = ADMITTED,
+        exact: bool = False,
     ) -> None:
+        """With `exact` the users are at their minimum when all is done, even after a single step."""
         self._state, self._steps, self._directions = refiner.state, refiner.steps, refiner.directions
-        self._users, self.scope, self._admitted = users, scope, admitted
+        self._users, self.scope, self._admitted, self._exact = users, scope, admitted, exact
 
     def first(self, done: Done) -> None:
         change = self._steps.solve(Side.USERS, self._users)
@@ -106,7 +113,7 @@ class JointSteps:
         done.add(change, n_rows, is_pass=n_rows == sum(map(len, self._state.sides.values())))
 
     def last(self, done: Done) -> None:
-        if done.steps > 1:
+        if done.steps > (0 if self._exact else 1):
             done.changes[-1] += self._steps.solve(Side.USERS, self._users, admit=False)
 
     def _choose(self, found: PendingDecrement, spare: float, is_first: bool, slow: bool) -> Chosen:

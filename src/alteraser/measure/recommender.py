@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from alteraser.data.columns import id_texts, plain_ids
+from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.errors import MismatchError, SettingError
 from alteraser.measure.ranking import BLOCK_SCORES, Scoring, best_columns, top_k
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Id = str | int | np.integer[Any]
+Seen = Callable[[NDArray[np.int64]], CSR]
+"""Given the rows of some users, what they have, on the rows of the model."""
 Ids = Id | Sequence[Id] | NDArray[Any] | pl.Series
 
 
@@ -65,15 +68,16 @@ class IdRecommender:
         user_ids: Ids,
         k: int = 10,
         *,
-        exclude: Interactions | None = None,
+        exclude: Interactions | Seen | None = None,
         allow: Ids | None = None,
         deny: Ids | None = None,
         source: str | None = None,
     ) -> pl.DataFrame:
         """The best k items of each user, best first: columns user_id, rank, item_id, score.
 
-        What a user has in `exclude` is left out. With `allow` no other items are shown, with `deny` not these; of
-        both, ids that the model does not know are passed over.
+        What a user has in `exclude` is left out; it may be a function that is given the rows of the users. With
+        `allow` no other items are shown, with `deny` not these; of both, ids that the model does not know are passed
+        over.
         """
         k = _checked(k, len(self.item_vocabulary))
         users = self._rows(Side.USERS, user_ids, source)
@@ -81,7 +85,9 @@ class IdRecommender:
             self.model,
             users,
             k,
-            exclude=None if exclude is None else self._known(exclude).by(Side.USERS),
+            exclude=self._known(exclude).by(Side.USERS)
+            if isinstance(exclude, Interactions)
+            else exclude and exclude(users),
             unavailable=self._unavailable(allow, deny),
         )
         place, rank = np.nonzero(lists >= 0)
@@ -128,6 +134,18 @@ class IdRecommender:
                 "similarity": np.concatenate(values)[place, rank],
             }
         )
+
+    def known_items(self, item_ids: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """The rows of the items that the model knows, each once, their places in `item_ids`, and how many came."""
+        rows = self.item_vocabulary.rows(_series(item_ids, "item"))
+        places = np.flatnonzero(rows >= 0)
+        known, first = np.unique(rows[places], return_index=True)
+        if len(known) == 0:
+            raise MismatchError(
+                f"None of the {len(rows)} items is in the model. Known are those that were in the training data and "
+                f"were not forgotten."
+            )
+        return known, places[first], len(rows)
 
     def _vocabulary(self, side: Side) -> Vocabulary:
         return self.user_vocabulary if side is Side.USERS else self.item_vocabulary

@@ -245,6 +245,10 @@ class Quadratic(Factored, Protocol):
         """Of rows of a side that hold so many interactions, the weight m in a missing entry and the penalty λ."""
         ...
 
+    def with_fixed_penalties(self) -> Self:
+        """The model whose `row_weights` stay what they are when rows are appended; here they always do."""
+        return self
+
     @abstractmethod
     def active_dimensions(self) -> Tensor:
         """The dimensions that take part in scores; regularisation may have emptied the others."""

@@ -280,12 +280,15 @@ class Bilinear(BatchTrainable, Quadratic, Storable, Similar):
         in full), while one of two digits stays as it is.
         """
         tables = {side.value: self.table(side)[torch.from_numpy(rows)] for side, rows in kept.items()}
+        return self.with_fixed_penalties().with_parameters({**self.parameters(), **tables})
+
+    def with_fixed_penalties(self) -> Self:
         objective = replace(
             self.objective,
             c_users=self.objective.penalty_constant(Side.USERS, self.n_items),
             c_items=self.objective.penalty_constant(Side.ITEMS, self.n_users),
         )
-        return replace(self.with_parameters({**self.parameters(), **tables}), objective=objective)
+        return replace(self, objective=objective)
 
     def check_belongs(self, data: Interactions) -> None:
         """Raises unless the data has a row for each of the model's users and items."""
