@@ -187,6 +187,11 @@ def _human(to: Console, tuning: Tuning, out: Path, seconds: float) -> None:
         to.print(
             f"The best {option} lies at the edge of what was searched: a wider --{option} may hold better ones."
         )
+    if tuning.ends_early:
+        to.print(
+            f"With the best settings lists get worse after {counted(tuning.best.passes, 'pass')}, so that the settings "
+            f"end training there (max_passes)."
+        )
     to.print(
         f"Best: {settings_text(tuning.best)}, NDCG@10 {tuning.best.ndcg:.4f} over {counted(tuning.n_users, 'user')}, "
         f"on items that were held out; {seconds:.1f} s in all.\n"

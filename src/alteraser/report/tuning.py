@@ -37,7 +37,9 @@ def table(tuning: Tuning) -> Table:
         )
         for number, trial in ranked
     )
-    return Table("Trials, the best first", ("Trial", *searched, "NDCG@10", "Passes", "Seconds"), rows)
+    return Table(
+        "Trials, the best first", ("Trial", *searched, "NDCG@10", "Best after passes", "Seconds"), rows
+    )
 
 
 def tuning_page(tuning: Tuning, data: str) -> str:

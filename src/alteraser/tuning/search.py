@@ -50,6 +50,12 @@ class Tuning:
         return max(self.trials, key=_ndcg)
 
     @property
+    def ends_early(self) -> bool:
+        """Whether the best trial stopped before it converged or came to its limit, as more passes made lists worse."""
+        limit = self.training.get("max_passes")
+        return not self.best.converged and limit is not None and self.best.passes < limit
+
+    @property
     def settings(self) -> dict[str, Any]:
         how = {name: value for name, value in self.training.items() if name != "batch_users"}
         if not self.best.converged:
