@@ -112,6 +112,38 @@ def test_random_requests_match_in_the_book_as_in_the_data(n_twice: int) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.Float64, pl.Datetime("us")])
+@pytest.mark.parametrize("n_twice", [0, 60])
+def test_a_single_request_matches_in_the_book_as_in_the_data(n_twice: int, dtype: Any) -> None:
+    """Whole users and items, pairs and periods of them, also where a pair has events inside and outside a period."""
+    rng = np.random.default_rng(n_twice)
+    pairs = rng.permutation(600)[:300]
+    pairs = np.concatenate([pairs, pairs[:n_twice]])
+    remain = Interactions.from_columns(
+        pl.Series([f"u{pair // 20}" for pair in pairs]),
+        pl.Series([f"i{pair % 20}" for pair in pairs]),
+        times=pl.Series(rng.integers(-50, 100, len(pairs))).cast(dtype),
+    )
+    book = EventStore(remain)
+    for turn in range(40):
+        event = int(rng.integers(len(remain)))
+        user = {"user": remain.user_vocabulary.ids[int(remain.users[event])]}
+        item = {"item": remain.item_vocabulary.ids[int(remain.items[event])]}
+        wish: dict[str, Any] = [user, item, user | item][turn % 3]
+        if turn % 2:
+            ends = [-10, 60] if dtype != pl.Datetime("us") else ["1969-12-31", "1970-01-01"]
+            wish = wish | dict(zip([("from",), ("to",), ("from", "to")][turn % 5 % 3], ends, strict=False))
+        requested = Requests.of([wish])
+        match = requested.match(remain, "ignore")
+        taken = book.take(requested, "ignore")
+        assert taken.counts.n_events.tolist() == match.counts.n_events.tolist()
+        assert taken.counts.n_null_times == match.counts.n_null_times
+        remain = remain.without(match.mask).with_tombstones(remain)
+        order = ["user", "item", "time"]
+        left = book.interactions().events
+        assert_frame_equal(left.sort(order), remain.events.sort(order), check_column_order=False)
+
+
 def test_ids_are_compared_as_the_data_has_them() -> None:
     book = EventStore(repeated("max", numbers=True))
     taken = book.take(Requests.of([{"user": "3"}]))

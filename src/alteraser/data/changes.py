@@ -68,6 +68,12 @@ class Change:
         """The row of each pair on one side."""
         return self.users if side is Side.USERS else self.items
 
+    @property
+    def alters_weights(self) -> bool:
+        """Whether any pair has another weight after than before; a repeated event need not change any."""
+        same = (self.before.present == self.after.present) & (self.before.values == self.after.values)
+        return not bool(same.all())
+
     @classmethod
     def none(cls) -> Change:
         """A change of no pair."""

@@ -39,6 +39,19 @@ class EventColumn:
         """How many events there is room for."""
         return len(self.values)
 
+    def between(self, start: str | None, end: str | None, places: Rows) -> NDArray[np.bool_] | None:
+        """Which values lie in a period; None unless these, and both of its ends that are given, are whole numbers."""
+        whole = all(text is None or text.lstrip("-").isdecimal() for text in (start, end))
+        if not whole or self._nulls is not None or not self._dtype.is_integer():
+            return None
+        values = self.values[places]
+        inside: NDArray[np.bool_] = np.ones(len(places), np.bool_)
+        if start is not None:
+            inside &= values >= int(start)
+        if end is not None:
+            inside &= values <= int(end)
+        return inside
+
     def like(self, times: pl.Series | None, n: int, merge: Merge) -> pl.Series:
         """Times as this column has them; nulls where none are given."""
         if times is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,10 @@ from alteraser.data.event_columns import EventColumn, NewEvents, Rows, StoredIds
 from alteraser.data.frames import interactions
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.read_options import ReadOptions
+from alteraser.data.request_parsing import CONDITIONS
 from alteraser.data.requests import Match, Missing, Requests, check_missing
 from alteraser.data.time_ranks import epoch_units
-from alteraser.errors import NothingRemains
+from alteraser.errors import DataError, NothingRemains
 
 Audience = Callable[[Rows], Rows]
 """The rows of the users who have an event with any of some items."""
@@ -70,12 +71,18 @@ class EventStore:
     def n_items(self) -> int:
         return len(self._of_item)
 
-    def read(self, frame: Any) -> Interactions:
-        """The events of a frame, whose weights and times are in columns of that name where the store has any."""
+    def read(self, events: Any) -> Interactions:
+        """The events of a frame or of dictionaries, one for each event or for each column.
+
+        Weights are in a column of that name, and so are times where the store has any; whatever else is there, ratings
+        among it, is passed over.
+        """
+        frame = _as_frame(events)
         there = [str(name) for name in frame.columns]
         options = ReadOptions(
-            weight="weight" if "weight" in self._columns else None,
+            weight="weight" if "weight" in self._columns or "weight" in there else None,
             time="time" if "time" in self._columns and "time" in there else None,
+            any_rating=True,
             merge=self._merge,
         )
         return interactions(frame, read_options=options)
@@ -132,7 +139,8 @@ class EventStore:
         """The users concerned, the places of their events, which of these are asked for, and what that changes."""
         users = self._users_concerned(requested)
         places = ranges(self._starts[users], self._counts[users])
-        plain = self._matched_plainly(requested, users, places)
+        by = self._matched_alone if len(requested) == 1 else self._matched_plainly
+        plain = by(requested, users, places)
         if plain is not None:
             owners = np.repeat(users, self._counts[users])
             return users, places, plain, self._whole_pairs(owners[plain.mask], places[plain.mask])
@@ -163,6 +171,31 @@ class EventStore:
         items = self._columns["item"].values[places].astype(np.int64)
         before = PairWeights.of(values.astype(np.float32, copy=False))
         return Change(users, items, before, PairWeights.absent(len(places)))
+
+    def _matched_alone(self, requested: Requests, users: Rows, places: Rows) -> Match | None:
+        """What `Requests.matched` finds of a single request, without its overhead, in the usual case; None in others.
+
+        The usual case: it names a user or an item that is known, perhaps a period in whole numbers, and something is
+        found, of which nobody has two events with an item.
+        """
+        user, item, start, end = requested.frame.select(CONDITIONS).row(0)
+        column = None if item is None else self._ids[Side.ITEMS].find([item])[0]
+        if (user is None and column is None) or (item is not None and column is None):
+            return None
+        held = self._columns["item"].values[places]
+        mask: NDArray[np.bool_] = np.ones(len(places), np.bool_) if column is None else held == column
+        owner = np.repeat(np.arange(len(users)), self._counts[users])
+        of_pair = owner[mask] if user is None else np.sort(held[mask])
+        if not mask.any() or (np.diff(of_pair) == 0).any():
+            return None
+        if start is not None or end is not None:
+            times = self._columns.get("time")
+            inside = None if times is None else times.between(start, end, places)
+            if inside is None or not (mask & inside).any():
+                return None
+            mask &= inside
+        n = int(mask.sum())
+        return Match(mask, RequestCounts(np.array([n]), n, n_repeated=0, n_null_times=0))
 
     def _matched_plainly(
         self, requested: Requests, users: NDArray[np.int64], places: NDArray[np.int64]
@@ -314,6 +347,19 @@ class EventStore:
             column.grow(int(room.sum()))
             column.move(places, ranges(starts, self._counts[users]), places)
         self._starts[users], self._ends[users] = starts, starts + room
+
+
+def _as_frame(events: Any) -> Any:
+    """What has columns as it is; dictionaries as a frame."""
+    rows = list(events) if isinstance(events, list | tuple) else None
+    if isinstance(events, Mapping) or (rows and all(isinstance(row, Mapping) for row in rows)):
+        return pl.DataFrame(events)
+    if not hasattr(events, "columns"):
+        raise DataError(
+            f"{type(events).__name__} came as events; Interactions, a frame, or a list of dictionaries with user and "
+            f"item is wanted. A file is read by read_interactions."
+        )
+    return events
 
 
 def _among(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -141,8 +141,8 @@ def _check_no_ratings(texts: pl.Series, path: Path) -> None:
     if numbers.is_between(0, 10).all(ignore_nulls=False) and numbers.n_unique() > 1:
         raise ColumnError(
             f"The third column of {path} may be one of ratings, and a low one is no sign that somebody likes an item. "
-            f"Say which count: min_rating= (--min-rating X) drops those below X, any_rating=True (--any-rating) none. "
-            f"If it holds something else, name it so, as with weight='3' (--weight-column 3)."
+            f"Say which count: min_rating= (--min-rating X) drops those below X, any_rating=True (--any-rating) takes "
+            f"all. If it holds something else, name it so, as with weight='3' (--weight-column 3)."
         )
 
 
