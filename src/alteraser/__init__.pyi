@@ -43,6 +43,7 @@ from .live.erasure import Erasure as Erasure
 from .live.model import LiveModel as LiveModel
 from .live.scopes import AffectedRows as AffectedRows
 from .live.scopes import AllRows as AllRows
+from .live.scopes import AutoRows as AutoRows
 from .live.scopes import ForgettingRows as ForgettingRows
 from .live.scopes import Passes as Passes
 from .measure.agreement import rbo as rbo

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from alteraser.live.scopes import AffectedRows, AllRows, ForgettingRows, Passes
+from alteraser.live.scopes import AffectedRows, AllRows, AutoRows, ForgettingRows, Passes
 from alteraser.optim.damping import LevenbergMarquardt
 from alteraser.optim.first_order import Descent, adahessian
 from alteraser.optim.linear import Cholesky
@@ -32,7 +32,8 @@ def rng() -> np.random.Generator:
 
 SHORT = AdamW(learning_rate=0.02, max_epochs=10, batch_users=6)
 ERASERS: dict[str, Callable[[], Unlearner]] = {
-    "alteraser-all": AltEraser,
+    "alteraser-auto": AltEraser,
+    "alteraser-all": lambda: AltEraser(scope="all"),
     "alteraser-forgetting": lambda: AltEraser(ForgettingRows()),
     "alteraser-ah": lambda: AltEraser(solver=ah_newton),
     "alteraser-affected": lambda: AltEraser(scope="affected"),
@@ -83,7 +84,7 @@ class TestUnlearner(UnlearnerContract):
                 for a, b in ((full.users, remain.users), (full.items, remain.items))
             )
             match unlearner.rows_to_move:
-                case AffectedRows():
+                case AffectedRows() | AutoRows():
                     assert cost.steps < cost.rows_visited <= forgetting + (cost.steps - 1) * every_row
                     assert cost.passes < cost.steps
                 case AllRows():

@@ -147,7 +147,7 @@ def test_one_step_forgets_and_learns(full: Interactions, original: Any) -> None:
 
 def test_a_frame_is_read_as_data_is(full: Interactions, weighted: Interactions, original: Any) -> None:
     frame = pl.DataFrame({"user_id": ["new"], "item_id": ["i1"], "weight": [2.5]})
-    assert LiveModel(original, full).learn(frame).change.after.values.tolist() == [1.0]
+    assert LiveModel(original, full).learn(frame.drop("weight")).change.after.values.tolist() == [1.0]
     assert LiveModel(original, weighted).learn(frame.to_pandas()).change.after.values.tolist() == [2.5]
 
 
@@ -241,3 +241,52 @@ def test_a_weight_beyond_what_single_precision_can_follow_is_refused(
     with pytest.raises(SettingError, match="times the median weight"):
         live.learn(heavy)
     assert live.remain.digest() == weighted.digest()
+
+
+def test_weights_are_refused_where_the_data_has_none(full: Interactions, original: Any) -> None:
+    """Also of a frame: passed over in silence, a bad or great weight would be learned as 1."""
+    live = LiveModel(original, full)
+    frame = pl.DataFrame({"user_id": ["n1"], "item_id": ["i1"], "weight": [-5.0]})
+    with pytest.raises(DataError, match="weight"):
+        live.learn(frame)
+    with pytest.raises(DataError, match="without"):
+        live.apply(forget=[{"user": "u7"}], learn=frame.with_columns(weight=pl.lit(2.0)))
+    assert live.remain.digest() == full.digest()
+
+
+def test_events_may_come_as_dictionaries(full: Interactions, original: Any) -> None:
+    by_row, by_column, by_frame = (LiveModel(original, full) for _ in range(3))
+    by_row.learn([{"user": "n1", "item": "i1"}, {"user": "n1", "item": "i2"}])
+    by_column.learn({"user": ["n1", "n1"], "item": ["i1", "i2"]})
+    by_frame.learn(pl.DataFrame({"user": ["n1", "n1"], "item": ["i1", "i2"], "rating": [1, 2]}))
+    assert by_row.remain.digest() == by_column.remain.digest() == by_frame.remain.digest()
+
+
+@pytest.mark.parametrize("came", ["ratings.csv", 3, [("n1", "i1")]])
+def test_what_is_no_events_is_refused(came: Any, full: Interactions, original: Any) -> None:
+    with pytest.raises(DataError, match="frame"):
+        LiveModel(original, full).learn(came)
+
+
+def test_nobody_is_no_user(full: Interactions, original: Any) -> None:
+    nobody: Any = None
+    with pytest.raises(SettingError, match="one or many ids"):
+        LiveModel(original, full).recommend(nobody)
+
+
+def test_a_single_request_needs_no_list(full: Interactions, original: Any) -> None:
+    alone, listed = LiveModel(original, full), LiveModel(original, full)
+    alone.forget({"user": "u7"})
+    listed.forget([{"user": "u7"}])
+    assert alone.remain.digest() == listed.remain.digest()
+
+
+def test_what_changes_no_weight_moves_nothing(full: Interactions, original: Any) -> None:
+    """A pair that is there already counts once, as the data merges by the greatest weight."""
+    live = LiveModel(original, full)
+    frame = full.to_frame()
+    learned = live.learn(pl.DataFrame({"user_id": frame["user_id"][:1], "item_id": frame["item_id"][:1]}))
+    assert learned.converged
+    assert learned.n_learned == 1
+    assert learned.cost.rows_visited == 0
+    torch.testing.assert_close(live.model.users, original.users, rtol=0, atol=0)

@@ -16,6 +16,7 @@ from alteraser import (
     ALS,
     AffectedRows,
     AltEraser,
+    AutoRows,
     Interactions,
     JointNewton,
     LiveModel,
@@ -76,7 +77,7 @@ def test_requests_one_after_another_end_where_one_batch_ends(full: Interactions,
     opened = original.loss(remain) - best
     for live in (one_by_one, together):
         # Each of twenty requests may leave 0.6 % of what it opened alone; together they opened less, and it adds up.
-        assert live.model.loss(remain) - best < 1e-2 * opened
+        assert live.model.loss(remain) - best < 1.5e-2 * opened
         live.clean_up()
     everyone = np.arange(full.n_users)
     torch.testing.assert_close(
@@ -100,8 +101,8 @@ def test_drift_is_told_truly_and_cleaned_up(full: Interactions, original: Any) -
     assert drift.gradient_norm == pytest.approx(in_double(model).gradient_norm(remain), rel=exact)
     best = lowest(model, remain)
     gap = model.loss(remain) - best
-    # The norm is exact; what it is worth was seen in the rows of each request, one by one.
-    assert gap / 2 < drift.loss_gap < gap * 2
+    # The norm is exact; what it is worth was seen in the rows of each request, one by one, and is told safely.
+    assert gap < drift.loss_gap < 10 * gap
     after = live.clean_up()
     assert live.model.loss(remain) - best < 0.1 * gap
     assert after.gradient_norm == pytest.approx(in_double(live.model).gradient_norm(remain), rel=exact)
@@ -175,7 +176,7 @@ def test_a_live_model_does_what_the_scope_does(weighted: bool, random_data: Any,
     data = random_data(60, 40, confidences=weighted, seed=8)
     original = fit(small_model(data, dim=4, objective=OBJECTIVE, enmf=False), data, trainer=EXACT).model
     requested = half_of(data, 5) + half_of(data, 9)
-    outcome = AltEraser(AffectedRows(0.02)).forget(original, data, requested)
+    outcome = AltEraser(AutoRows(0.02)).forget(original, data, requested)
     live = LiveModel(original, data, tolerance=0.02, drift_limit=np.inf)
     live.forget(requested)
     torch.testing.assert_close(live.model.users, outcome.model.users)
@@ -183,7 +184,7 @@ def test_a_live_model_does_what_the_scope_does(weighted: bool, random_data: Any,
     assert outcome.loss_after < outcome.loss_before
 
 
-@pytest.mark.parametrize("scope", ["affected", "live"])
+@pytest.mark.parametrize("scope", ["auto", "affected", "live"])
 def test_the_default_tolerance_is_kept(scope: str, full: Interactions, original: Any) -> None:
     """1.2 % of the gap that a batch opened, or 30 % in a live model."""
     requested = half_of(full, 5) + half_of(full, 9) + half_of(full, 30)
@@ -192,7 +193,7 @@ def test_the_default_tolerance_is_kept(scope: str, full: Interactions, original:
         assert live.forget(requested).converged
         model, remain, share = live.model, live.remain, 0.3
     else:
-        outcome = AltEraser(scope="affected").forget(original, full, requested)
+        outcome = AltEraser(scope=scope).forget(original, full, requested)
         assert outcome.converged
         model, remain, share = outcome.model, outcome.remain, 0.012
     best = lowest(model, remain)
@@ -240,7 +241,7 @@ def test_what_a_user_with_private_items_leaves_is_seen(
     assert not erased.converged
     best = lowest(hasty.model, hasty.remain)
     gap = hasty.model.loss(hasty.remain) - best
-    assert gap / 2 < erased.drift.loss_gap < 2 * gap
+    assert gap < erased.drift.loss_gap < 10 * gap
     live = LiveModel(original, private)
     assert live.forget(account).converged
     zeroed = original.without_empty_rows(live.remain)
@@ -294,10 +295,10 @@ def test_when_all_users_are_alike_one_who_forgets_gets_a_dimension(build: Any, s
     )
     opened = original.loss(remain) - best
     assert live.model.loss(remain) - best < 0.06 * opened
-    for unlearner in (AltEraser(scope="affected"), AltEraser(scope="all")):
+    for unlearner in (AltEraser(), AltEraser(scope="affected"), AltEraser(scope="all")):
         outcome = unlearner.forget(original, data, requested)
         assert outcome.converged
-        assert outcome.loss_after - best < 0.005 * opened
+        assert outcome.loss_after - best < 0.012 * opened
         assert torch.equal(original.users, before)
 
 

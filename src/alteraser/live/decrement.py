@@ -6,6 +6,7 @@ alone lowers the loss.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,10 +94,26 @@ def all_rows(state: LiveState[Any]) -> Chosen:
     return {side: np.arange(len(each)) for side, each in state.sides.items()}
 
 
-def most_affected(state: LiveState[Any], found: PendingDecrement, *, spare: float) -> Chosen:
+def visiting_cost_of_all(state: LiveState[Any]) -> int:
+    """What it costs to visit all rows, in entries; no row is looked at for it."""
+    return 2 * state.n_entries + ROW_COST * sum(map(len, state.sides.values()))
+
+
+def visiting_cost(state: LiveState[Any], chosen: Chosen) -> int:
+    """What it costs to visit some rows, in entries."""
+    return sum(
+        int(state.sides[side].entries.counts(rows).sum()) + ROW_COST * len(rows)
+        for side, rows in chosen.items()
+    )
+
+
+def most_affected(
+    state: LiveState[Any], found: PendingDecrement, *, spare: float, most: float = math.inf
+) -> Chosen:
     """Those touched rows that have the largest decrements for what they cost; the others together have `spare` at most.
 
-    Decrements are looked up, unless all are among those that were seen.
+    They are fewer where they would cost more than `most`. Decrements are looked up, unless all are among those that
+    were seen.
     """
     touched = {side: each.residuals.touched for side, each in state.sides.items()}
     decrements = np.concatenate(
@@ -107,10 +124,14 @@ def most_affected(state: LiveState[Any], found: PendingDecrement, *, spare: floa
             for side, rows in touched.items()
         ]
     )
-    cost = np.concatenate([state.sides[side].entries.counts(touched[side]) for side in SIDES])
-    order = np.argsort(decrements / (cost + ROW_COST))
-    keep = np.ones(len(decrements), dtype=np.bool_)
-    keep[order[: np.searchsorted(np.cumsum(decrements[order]), spare, side="right")]] = False
+    cost = np.concatenate([state.sides[side].entries.counts(touched[side]) for side in SIDES]) + ROW_COST
+    order = np.argsort(-decrements / cost)
+    of_those_before = np.concatenate([[0.0], np.cumsum(decrements[order])])
+    n_wanted = int(np.searchsorted(of_those_before, of_those_before[-1] - spare))
+    n_affordable = int(np.searchsorted(np.cumsum(cost[order]), most, side="right"))
+    n = min(n_wanted, n_affordable)
+    keep = np.zeros(len(decrements), dtype=np.bool_)
+    keep[order[:n]] = True
     n_users = len(touched[Side.USERS])
     kept = {Side.USERS: keep[:n_users], Side.ITEMS: keep[n_users:]}
     return {side: np.sort(touched[side][kept[side]]) for side in SIDES}

@@ -22,6 +22,7 @@ class Entries:
     def __init__(self, rows: SparseRows) -> None:
         self._rows = rows
         self._ends = rows.stops.copy()  # of each row's room
+        self._n_entries = int((rows.stops - rows.starts).sum())
 
     @classmethod
     def of(cls, csr: CSR) -> Self:
@@ -38,7 +39,7 @@ class Entries:
 
     @property
     def n_entries(self) -> int:
-        return int(self.all_counts().sum())
+        return self._n_entries
 
     def counts(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many entries some rows have."""
@@ -71,6 +72,7 @@ class Entries:
     ) -> None:
         """Gives pairs that have the weights `before` those `after`; what is no longer present leaves no trace."""
         new = after.present & ~before.present
+        self._n_entries += int(after.present.sum()) - int(before.present.sum())
         if new.any():
             self._make_room(*np.unique(rows[new], return_counts=True))
         set_entries(rows, columns.astype(np.int32), after.present, after.values, self._rows)

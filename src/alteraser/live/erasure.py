@@ -33,7 +33,8 @@ class Drift:
     """How far a model is from where it should be: the norm of the gradient that is left, and the optimality gap.
 
     Both leave out what the original itself was short of its optimum, as far as that is to be kept. The gap is
-    estimated; it is not a number where nothing is known of it, as after retraining.
+    estimated, on the safe side: usually it is several times smaller. It is not a number where nothing is known of it,
+    as after retraining.
     """
 
     gradient_norm: float

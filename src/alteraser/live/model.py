@@ -19,8 +19,8 @@ from alteraser.data.request_parsing import Request
 from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.live.erasure import Cost, Drift, Erasure
-from alteraser.live.refine import Refined, Refiner
-from alteraser.live.scopes import AffectedRows
+from alteraser.live.refine import SAFE, Refined, Refiner
+from alteraser.live.scopes import AutoRows
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
 from alteraser.measure.recommender import IdRecommender, Ids
@@ -71,7 +71,7 @@ class LiveModel(Generic[QuadraticModel]):
         warm_up_for(model)
         state = LiveState(model, data, training_gap=training_gap)
         self._refiner, self._events = Refiner(state), EventStore(data, state.audience)
-        self._scope, self._budget = AffectedRows(tolerance), budget_seconds
+        self._scope, self._budget = AutoRows(tolerance), budget_seconds
         self._limit = drift_limit * model.loss(data)
 
     @property
@@ -85,28 +85,31 @@ class LiveModel(Generic[QuadraticModel]):
     # Changing --------------------------------------------------------------------------------------------------
 
     def forget(
-        self, requested: Requests | Iterable[Request | Mapping[str, Any]], *, missing: Missing = "error"
+        self,
+        requested: Requests | Request | Mapping[str, Any] | Iterable[Request | Mapping[str, Any]],
+        *,
+        missing: Missing = "error",
     ) -> Erasure[LiveModel[QuadraticModel]]:
         """Forgets what is requested; requests that cannot be met raise and leave all as it was.
 
-        Requests may also come as dictionaries, with the keys of a file of requests: [{"user": "u-42"}].
+        Requests may also come as dictionaries, one or many, with the keys of a file of requests: {"user": "u-42"}.
         """
         return self.apply(forget=requested, missing=missing)
 
     def learn(self, events: Any) -> Erasure[LiveModel[QuadraticModel]]:
         """Learns new events: of known pairs, of new ones, of new users and items; what does not fit raises.
 
-        `events` are `Interactions`, or a frame with the columns that `interactions` looks for, and `weight` and `time`
-        where the data has them. They are merged with those that are there as reading all of them would have merged
-        them. A new user's vector is that of its events at once; of an id that was forgotten nothing is left, and it is
-        a new one.
+        `events` are `Interactions`, a frame with the columns that `interactions` looks for, and `weight` and `time`
+        where the data has them, or dictionaries of the same. They are merged with those that are there as reading all
+        of them would have merged them. A new user's vector is that of its events at once; of an id that was forgotten
+        nothing is left, and it is a new one.
         """
         return self.apply(learn=events)
 
     def apply(
         self,
         *,
-        forget: Requests | Iterable[Request | Mapping[str, Any]] | None = None,
+        forget: Requests | Request | Mapping[str, Any] | Iterable[Request | Mapping[str, Any]] | None = None,
         learn: Any = None,
         missing: Missing = "error",
     ) -> Erasure[LiveModel[QuadraticModel]]:
@@ -115,15 +118,23 @@ class LiveModel(Generic[QuadraticModel]):
         Requests are met by the events there were before; what is learned stays, even of a pair or user to forget.
         """
         began, out_of_time = time.perf_counter(), time_limit(self._budget)
+        if isinstance(forget, Request | Mapping):
+            forget = [forget]
         requests = forget if forget is None or isinstance(forget, Requests) else Requests.of(forget)
         events = learn if learn is None or isinstance(learn, Interactions) else self._events.read(learn)
         applied = self._events.apply(requests, events, missing, check=self._refiner.state.check)
         refined = Refined([], 0.0, 0, 0, converged=True)
-        if len(applied.change):
+        if applied.change.alters_weights:
             self._refiner.grow(self._events.n_users, self._events.n_items)
             emptied = self._refiner.apply(applied.change)
             refined = self._refiner.refine(
-                applied.change, self._scope, emptied=emptied, out_of_time=out_of_time
+                applied.change,
+                self._scope,
+                emptied=emptied,
+                most_left=self._limit
+                / SAFE
+                / 2,  # else a large change would always be followed by a clean-up
+                out_of_time=out_of_time,
             )
         rounds, drift = [refined], self.drift()
         if drift.loss_gap > self._limit and not out_of_time():

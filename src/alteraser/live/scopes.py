@@ -30,15 +30,30 @@ class Scope(Protocol):
 
 
 @dataclass(frozen=True)
-class AffectedRows:
-    """Joint Newton steps of the rows that the request has moved away from their minimum, most affected first.
+class AutoRows:
+    """Joint Newton steps of the affected rows, most affected first, or of all rows where that is cheaper.
 
     The default tolerance is what the estimate, taken on the safe side, keeps where 0.2 % is usually left; a batch can
     take its time, while a live model stops at 30 %. The limit of steps is set by hand.
     """
 
     tolerance: float = 0.012
-    max_steps: int = 16
+    max_steps: int = 32
+    training_gap: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_scope(self)
+
+
+@dataclass(frozen=True)
+class AffectedRows:
+    """Joint Newton steps of the rows that the request has moved away from their minimum, most affected first.
+
+    All rows move only where the request reaches them all, through the Gram matrix.
+    """
+
+    tolerance: float = 0.012
+    max_steps: int = 32
     training_gap: float = 1.0
 
     def __post_init__(self) -> None:
@@ -129,7 +144,8 @@ def check_blocks(block_rows: int) -> None:
         raise SettingError(f"block_rows is {block_rows}; a whole number from 1 up is wanted.")
 
 
-SCOPES: dict[str, ForgettingRows | AffectedRows | AllRows | Passes] = {
+SCOPES: dict[str, AutoRows | ForgettingRows | AffectedRows | AllRows | Passes] = {
+    "auto": AutoRows(),
     "forgetting": ForgettingRows(),
     "affected": AffectedRows(),
     "all": AllRows(),

@@ -99,7 +99,8 @@ class Steps:
     ) -> LossChange:
         """Makes Newton's step of the chosen rows together, which raises neither the loss nor what is pending of it.
 
-        With rows `beside` them, the step is that of all, of which only the chosen ones move. A step that would raise
+        With rows `beside` them, the step is that of all, of which only the chosen ones move, unless what is pending
+        would rise. A step that would raise
         what is pending is taken back and damped more; for one that would raise the whole loss a share of the prior
         residual is admitted, `most` of it at most. If that is not enough, no row moves; what was admitted stays
         pending. Rows are given in ascending order.
@@ -134,7 +135,9 @@ class Steps:
                 return change
             for side, rows in reversed(chosen.items()):
                 state.move(side, rows, before[side])
-            if change.pending > 0 or n_admitted == 2:
+            if change.pending > 0 and together is not chosen:
+                together = chosen  # too much of what they would meet halfway stays where it is
+            elif change.pending > 0 or n_admitted == 2:
                 self._damping = DAMPING.raised(self._damping)
             elif self._admit(chosen, math.inf if n_admitted else change.whole, most=most):
                 n_admitted += 1

@@ -218,6 +218,8 @@ def _checked(k: int, most: int) -> int:
 
 def _series(ids: Ids, word: str) -> pl.Series:
     """One id or many as a column, checked as those of data are."""
+    if ids is None or isinstance(ids, float):
+        raise SettingError(f"{type(ids).__name__} came for the {word}s; one or many ids are wanted.")
     if isinstance(ids, str | int | np.integer):
         ids = [ids]
     return plain_ids(ids, word) if isinstance(ids, pl.Series) else id_texts(ids)

@@ -31,18 +31,19 @@ NOTHING = Refined([], 0.0, 0, 0, converged=True)
 class AltEraser:
     """Refines a trained model until little is left of the gap that a batch of requests opened in the loss.
 
-    `scope` says which rows may move, and has the settings for it: `ForgettingRows`, `AffectedRows`, `AllRows` or
-    `Passes`, or one of "forgetting", "affected" and "all" for their defaults. All but the first stop by the same rule:
-    when no more than their tolerance is left of the gap that the requests opened in the loss. `solver` alone is short
-    for the paper's algorithm, scope=Passes(solver). No step begins after `budget_seconds`.
+    `scope` says which rows may move, and has the settings for it: `AutoRows`, `AffectedRows`, `AllRows`,
+    `ForgettingRows` or `Passes`, or one of "auto", "affected", "all" and "forgetting" for their defaults. All but
+    `ForgettingRows` stop by the same rule: when no more than their tolerance is left of the gap that the requests
+    opened in the loss. `solver` alone is short for the paper's algorithm, scope=Passes(solver). No step begins after
+    `budget_seconds`.
     """
 
-    scope: Scope | str = "affected"
+    scope: Scope | str = "auto"
     solver: InitVar[Solver | None] = None
     budget_seconds: float = math.inf
 
     def __post_init__(self, solver: Solver | None) -> None:
-        if solver is not None and self.scope != "affected":
+        if solver is not None and self.scope != "auto":
             raise SettingError(
                 "Both scope and solver came; one of them is wanted. A solver belongs to passes: scope=Passes(solver=…) "
                 "or scope=ForgettingRows(solver=…)."
