@@ -85,7 +85,7 @@ def evaluate(
             "which lists leave out, nor what the baselines are made of."
         )
     if (test is None) == (holdout is None):
-        raise SettingError("Either --test FILE or --holdout FRACTION is wanted, not both.")
+        raise SettingError("One of --test FILE and --holdout FRACTION is wanted; none or both came.")
     if holdout is not None and not 0 < holdout < 1:
         raise SettingError(f"--holdout is {holdout:g}; a share between 0 and 1 is wanted, as 0.2.")
     if html is not None:

@@ -61,7 +61,7 @@ _PERHAPS = (
     "now) that cannot be told apart"
 )
 MethodName = Literal["alteraser", "retrain", "warm-start"]
-ScopeName = Literal["forgetting", "affected", "all"]
+ScopeName = Literal["auto", "forgetting", "affected", "all"]
 
 
 @reads_data
@@ -95,8 +95,9 @@ def forget(
     scope: Annotated[
         ScopeName | None,
         typer.Option(
-            help="alteraser: which rows may move: those of who and what is forgotten, those they affect, or all.",
-            show_default="affected; all with a solver",
+            help="alteraser: which rows may move: those that are affected, or all if that costs less (auto); those of "
+            "who and what is forgotten; those affected; or all.",
+            show_default="auto; all with a solver",
         ),
     ] = None,
     budget_seconds: Annotated[
@@ -232,7 +233,7 @@ def _eraser(
     if solve_h is not None and version.kind != "enmf":
         raise SettingError(f"--solve-h is for enmf; the model is {version.kind}.")
     chosen = named_scope(
-        scope or ("affected" if solver is None and not solve_h else "all"),
+        scope or ("auto" if solver is None and not solve_h else "all"),
         solver=None if solver is None else SOLVERS[solver],
         solve_shared=solve_h,
         tolerance=tolerance,
@@ -357,6 +358,8 @@ def _human(to: Console, result: dict[str, Any], *, met: bool, why: str) -> None:
         to.print(
             "The tolerance was not met: steps or time ran out, or going on would have been training, as it can be "
             "where the model was not trained to its optimum. --method retrain comes closer."
+            if result["method"] == "alteraser"
+            else "Training ended at its limit of passes, short of its tolerance."
         )
     to.print(f"New model written to {result['out']}")
     if result["remaining"]:

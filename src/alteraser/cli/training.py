@@ -138,7 +138,8 @@ def train(
     """Train a model on the interactions and write it to a folder.
 
     w0 and l2 are chosen from the data unless they are given: a few settings are tried for a few passes and judged on a
-    slice that is held out, which takes about as long as the training. The model is then trained on all of the data.
+    slice that is held out, which takes half as long as the training to three times as long. The model is then trained
+    on all of the data.
     """
     del settings_file  # it has set the defaults of the options
     with heavy_imports():
@@ -235,7 +236,7 @@ def _human(to: Console, result: dict[str, Any]) -> None:
             f"({tried}; NDCG@10 of a few passes on a slice held out {validation['ndcg@10']:.4f}, most popular "
             f"{validation['most_popular']:.4f}; {result['seconds_choosing']:.2f} s)"
         )
-    end = "converged" if result["converged"] else "stopped at the limit, not converged (see --max-passes)"
+    end = "converged" if result["converged"] else "the limit (--max-passes, or max_passes of the settings)"
     to.print(
         f"{counted(result['passes'], 'pass')}, {end}; loss {result['loss']:.1f}\n"
         f"{result['model']} with {counted(result['users'], 'user')} and {counted(result['items'], 'item')} written to "
