@@ -1,6 +1,6 @@
 """`python -m benchmarks [NAME …]`: measure, keep the results, write the pages.
 
-`python -m benchmarks never-worse` and `python -m benchmarks against REV` have options of their own.
+`python -m benchmarks kinds`, `never-worse` and `against REV` have options of their own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from benchmarks import (
     startup,
     unlearning,
 )
+from benchmarks.kinds import run as kinds
 from benchmarks.never_worse import page as never_worse_page
 from benchmarks.never_worse import records
 from benchmarks.never_worse import run as never_worse
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[str | None], dict[str, Any]]] = {
     "startup": startup.measure,
 }
 OTHERS: dict[str, Callable[[Sequence[str]], None]] = {
+    "kinds": kinds.main,
     "never-worse": never_worse.main,
     "against": against.main,
 }

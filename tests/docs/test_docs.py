@@ -37,7 +37,7 @@ def test_the_readme_example_in_python_runs_and_forgets(
     assert report.values["unlearned"]["others"]["rbo"][10] > 0.99
     assert report.n_users == {"others": 39_999}
     # What it wrote belongs together, and serves the command as well.
-    version = ae.load_version("model2")
+    version = ae.load_version("unlearned")
     version.aligned(version.read("remaining.parquet"))
     # A Python user keeps the history of erasures, too.
     assert version.honours(after["account"], after["key"]).all

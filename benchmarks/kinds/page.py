@@ -1,0 +1,169 @@
+"""The page of the kinds of requests: docs/kinds.md."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.kinds.originals import DATASETS, OPTIMUM, ORIGINALS
+from benchmarks.kinds.requests import ACCOUNT, BLOCKBUSTER, HALF, ITEM, KINDS, LARGE, PAIR, PERIOD
+from evidence.page import UNKNOWN, Page, Verdict, table, verdicts
+from evidence.store import Result, Store
+
+RESULTS = Path(__file__).parents[1] / "results" / "kinds"
+PAGE = Path(__file__).parents[2] / "docs" / "kinds.md"
+LEFT_OF_WHOLE, LEFT_OF_REST, RBO_CONCERNED, MISS_OF_OTHERS = 0.03, 0.25, 0.98, 0.02
+INTRODUCTION = """# Every kind of request
+
+How long a live model takes for each kind of request, and how near it comes to where it should be, from originals
+trained in four ways: to the optimum of their loss, as `alteraser train` leaves them, by AdamW with early stopping, and
+by three passes. Settings are those that `alteraser train` chooses, with 64 dimensions. Made by
+`python -m benchmarks kinds` from [benchmarks/results/kinds](../benchmarks/results/kinds).
+
+- T is one exact pass over all rows, on the same threads in the same run. Every request starts from the original.
+- *Whole*: of the gap that a request opens, L(remaining, original) − L(remaining, reference), what is left of it.
+  *Rest*: the same of the gap that is there once rows without interactions are zero. Only originals at their optimum
+  have one.
+- The reference of an original at its optimum is the optimum on what remains, in double precision. That of any other is
+  where the gradient on what remains is what the original's was on all of the data.
+- *Concerned*: RBO@10 with the reference over those who lose interactions and keep some. *Others*: 1 − RBO@10 of the 50
+  others whose scores change most, and in brackets that of the original with its emptied rows at zero.
+- *Drift*: the least that the estimate of the gap came to, which is meant to be on the safe side, as a share of the true
+  one.
+"""
+
+
+def page(store: Store) -> Page:
+    """The page of what is measured so far."""
+    made = Page(PAGE)
+    made.add(INTRODUCTION)
+    cells = {name: store.read(name)["cells"] for name in DATASETS if store.has(name)}
+    commits = sorted({cell["commit"] or "unknown" for of_data in cells.values() for cell in of_data})
+    made.add("Measured at commit " + ", ".join(f"`{commit}`" for commit in commits) + ".")
+    missing = [name for name in DATASETS if len(cells.get(name, ())) < len(ORIGINALS) * len(KINDS)]
+    if missing:
+        made.add(f"Not measured yet, or in part: {', '.join(missing)}.")
+    made.add(verdicts("", _verdicts(cells)).markdown())
+    for name, of_data in cells.items():
+        made.add(f"## {name}")
+        for original in ORIGINALS:
+            rows = [
+                cell
+                for kind in KINDS
+                for cell in of_data
+                if (cell["original"], cell["kind"]) == (original, kind)
+            ]
+            if rows:
+                made.add(f"### From {_SAID[original]}", table(_COLUMNS, map(_row, rows)))
+    return made
+
+
+_SAID = dict(
+    zip(
+        ORIGINALS,
+        ("the optimum", "what `train` leaves", "AdamW, stopped early", "three passes"),
+        strict=True,
+    )
+)
+_COLUMNS = (
+    "Request",
+    "p50, T",
+    "p99, T",
+    "worst, T",
+    "p50, ms",
+    "Whole left: mean, worst",
+    "Rest left: mean, worst",
+    "Concerned: mean, worst",
+    "Others: mean (zeroed)",
+    "Drift, least",
+)
+
+
+def _row(cell: Result) -> tuple[str, ...]:
+    passes = cell["passes"]
+    return (
+        cell["kind"],
+        f"{statistics.median(passes):.3f}",
+        f"{np.percentile(passes, 99):.2f}",
+        f"{max(passes):.2f}",
+        f"{statistics.median(passes) * cell['pass_ms']:.1f}",
+        _mean_and(max, cell, "left_of_whole"),
+        _mean_and(max, cell, "left_of_rest"),
+        _mean_and(min, cell, "rbo_concerned"),
+        f"{1 - _mean(cell, 'rbo_others'):.4f} ({1 - _mean(cell, 'rbo_others_zeroed'):.4f})",
+        f"{min(_values(cell, 'drift_over_gap')):.2f}" if _values(cell, "drift_over_gap") else "–",
+    )
+
+
+def _values(cell: Result, figure: str) -> list[float]:
+    return [each[figure] for each in cell["references"] if each.get(figure) is not None]
+
+
+def _mean(cell: Result, figure: str) -> float:
+    return statistics.mean(_values(cell, figure))
+
+
+def _mean_and(worst: Callable[[Iterable[float]], float], cell: Result, figure: str) -> str:
+    values = _values(cell, figure)
+    return f"{statistics.mean(values):.4f}, {worst(values):.4f}" if values else "–"
+
+
+def _verdicts(cells: dict[str, list[Result]]) -> Iterable[Verdict]:
+    every = [(name, cell) for name, of_data in cells.items() for cell in of_data]
+    optimum = [cell for _, cell in every if cell["original"] == OPTIMUM]
+    for what, figure, limit in (
+        ("left of the whole gap, mean of each cell", "left_of_whole", LEFT_OF_WHOLE),
+        ("left of the rest, mean of each cell", "left_of_rest", LEFT_OF_REST),
+    ):
+        yield _worst(what, [_mean(cell, figure) for cell in optimum], limit)
+    concerned = [_mean(cell, "rbo_concerned") for _, cell in every if _values(cell, "rbo_concerned")]
+    yield _worst("RBO@10 of those concerned, mean of each cell", concerned, RBO_CONCERNED, at_least=True)
+    misses = [1 - _mean(cell, "rbo_others") for _, cell in every]
+    yield _worst("1 − RBO@10 of the 50 others, mean of each cell", misses, MISS_OF_OTHERS)
+    shares = [
+        (1 - _mean(cell, "rbo_others")) / max(1 - _mean(cell, "rbo_others_zeroed"), 1e-9) for _, cell in every
+    ]
+    yield _worst("the same over the zeroed original's", shares, 1 / 3)
+    drifts = [drift for cell in optimum for drift in _values(cell, "drift_over_gap")]
+    if drifts:
+        share = float(np.mean(np.array(drifts) >= 1))
+        yield Verdict(
+            "requests whose drift was not estimated too low", "at least 95%", f"{share:.0%}", share >= 0.95
+        )
+    for what, names, kinds, quantile, limit in _SPEEDS:
+        found = [
+            float(np.percentile(cell["passes"], quantile))
+            for name, cell in every
+            if name in names and cell["kind"] in kinds
+        ]
+        if found:
+            yield _worst(f"{', '.join(names)}: {what}", found, limit)
+
+
+_SINGLE = tuple(kind for kind in KINDS if kind not in LARGE)
+_SPEEDS = (
+    ("pair, period, half, account, p50 in T", ("ml-1m",), (PAIR, PERIOD, HALF, ACCOUNT), 50, 0.05),
+    ("the same, p99", ("ml-1m",), (PAIR, PERIOD, HALF, ACCOUNT), 99, 0.3),
+    ("item, p50", ("ml-1m",), (ITEM,), 50, 0.3),
+    ("item, also a blockbuster, worst", ("ml-1m",), (ITEM, BLOCKBUSTER), 100, 4.0),
+    ("64 accounts, p50", ("ml-1m",), LARGE[:1], 50, 2.0),
+    ("1 %, p50", ("ml-1m",), LARGE[1:], 50, 8.0),
+    ("single requests, p50", ("amazon-14core", "kuairec-binary"), _SINGLE, 50, 1.0),
+    ("single requests, p99", ("amazon-14core", "kuairec-binary"), _SINGLE, 99, 2.0),
+)
+
+
+def _worst(what: str, values: list[float], limit: float, *, at_least: bool = False) -> Verdict:
+    """The verdict on the worst of some cells, with how many of them reach the limit."""
+    wanted = f"{'at least' if at_least else 'at most'} {limit:.3g}"
+    if not values:
+        return Verdict(what, wanted, UNKNOWN, reached=False)
+    reached = [value >= limit if at_least else value <= limit for value in values]
+    worst = (min if at_least else max)(values)
+    measured = (
+        f"{sum(reached)} of {len(values)} cells; median {statistics.median(values):.3g}, worst {worst:.3g}"
+    )
+    return Verdict(what, wanted, measured, all(reached))

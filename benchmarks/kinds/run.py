@@ -1,0 +1,167 @@
+"""`python -m benchmarks kinds [--resume]`: every kind of request from every kind of original, cell by cell."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.live.model import LiveModel
+from alteraser.measure.agreement import rbo
+from alteraser.measure.ranking import top_k
+from alteraser.models.mf import MF
+from alteraser.optim.newton import ah_newton
+from alteraser.sweep.sweep import Rows, Sweeper
+from benchmarks.kinds import page
+from benchmarks.kinds.originals import DATASETS, OPTIMUM, ORIGINALS, Originals, load_data
+from benchmarks.kinds.reference import References, in_double, loss, zeroed
+from benchmarks.kinds.requests import KINDS, LARGE, Asked, Sampler, concerned
+from evidence.store import Result, Store
+
+N_PASSES, N_LARGE, N_OTHERS, LIST_LENGTH = 5, 5, 50, 10
+ORIGINALS_FOLDER = Path(__file__).with_name("trained")
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks kinds", description=__doc__)
+    parser.add_argument("--dataset", action="append", choices=DATASETS, help="repeat; default: all")
+    parser.add_argument("--original", action="append", choices=ORIGINALS, help="repeat; default: all")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="repeat; default: all")
+    parser.add_argument(
+        "--requests", type=int, default=100, help="timed requests of each kind (default: 100)"
+    )
+    parser.add_argument("--references", type=int, default=10, help="of which have a reference (default: 10)")
+    parser.add_argument("--resume", action="store_true", help="keep the cells that are measured already")
+    parser.add_argument("--data-dir", help="folder of the named data sets (default: $ALTERASER_DATA)")
+    given = parser.parse_args(arguments)
+    store = Store(page.RESULTS)
+    store.create()
+    for name in given.dataset or DATASETS:
+        cells = {(cell["original"], cell["kind"]): cell for cell in store.grown(name, "cells")}
+        wanted = [
+            (original, kind) for original in given.original or ORIGINALS for kind in given.kind or KINDS
+        ]
+        if given.resume:
+            wanted = [cell for cell in wanted if cell not in cells]
+        if not wanted:
+            continue
+        data = load_data(name, given.data_dir)
+        originals = Originals(name, data, ORIGINALS_FOLDER)
+        for original in dict.fromkeys(original for original, _ in wanted):
+            bench = Bench(data, originals.model(original), at_optimum=original == OPTIMUM)
+            for kind in (kind for each, kind in wanted if each == original):
+                measured = bench.measure(kind, n_timed=given.requests, n_references=given.references)
+                cells[original, kind] = store.stamped({"original": original, "kind": kind, **measured})
+                store.write(name, {"data": name, "cells": list(cells.values())})
+                print(
+                    f"{name}, {original}, {kind}: {statistics.median(measured['passes']):.3f} T", flush=True
+                )
+    page.page(store).write()
+
+
+class Bench:
+    """Requests of one original, each from the original itself."""
+
+    def __init__(self, data: Interactions, original: MF, *, at_optimum: bool) -> None:
+        self._data, self._original, self._at_optimum = data, original, at_optimum
+        self._sampler, self._live = Sampler(data), LiveModel(original, data)
+        self._references: References | None = None
+        for kind in KINDS[:2]:  # what is done once is done before
+            copy.deepcopy(self._live).forget(self._sampler.sample(kind, 1)[0].requests)
+
+    def measure(self, kind: str, *, n_timed: int, n_references: int) -> Result:
+        """How many exact passes each request takes, and how near some of them come to their references."""
+        n_timed, n_references = (
+            (min(n_timed, N_LARGE), min(n_references, N_LARGE))
+            if kind in LARGE
+            else (
+                n_timed,
+                n_references,
+            )
+        )
+        asked = self._sampler.sample(kind, n_timed)
+        exact_pass = self._seconds_of_a_pass()
+        seconds, rows = [], []
+        for each in asked:
+            live = copy.deepcopy(self._live)
+            erased = live.forget(each.requests)
+            seconds.append(erased.cost.seconds)
+            rows.append(erased.cost.rows_visited)
+        exact_pass = statistics.median([exact_pass, self._seconds_of_a_pass()])
+        return {
+            "pass_ms": 1e3 * exact_pass,
+            "passes": [each / exact_pass for each in seconds],
+            "rows_visited": rows,
+            "references": [self._compare(each) for each in asked[:n_references]],
+        }
+
+    def _seconds_of_a_pass(self) -> float:
+        sweeper, rows, seconds = Sweeper(ah_newton), Rows.occupied(self._data), []
+        for _ in range(N_PASSES):
+            began = time.perf_counter()
+            sweeper.sweep(self._original, self._data, rows)
+            seconds.append(time.perf_counter() - began)
+        return statistics.median(seconds)
+
+    def _compare(self, asked: Asked) -> Result:
+        """What a request leaves of both gaps, and whose lists agree with the reference's."""
+        if self._references is None:
+            self._references = References(self._original, self._data, at_optimum=self._at_optimum)
+        live = copy.deepcopy(self._live)
+        drift = live.forget(asked.requests).drift.loss_gap
+        remain, unlearned = live.remain, live.model
+        reference = self._references.find(remain)
+        nothing_done = zeroed(self._original, remain)
+        asking = concerned(asked, self._data)
+        others = _most_different(
+            nothing_done, reference.model, remain, np.unique(self._data.users[asked.deleted])
+        )
+        figures: dict[str, Any] = {
+            "residual_left": reference.residual_left,
+            "rbo_concerned": _agreement(unlearned, reference.model, asking, remain) if len(asking) else None,
+            "rbo_others": _agreement(unlearned, reference.model, others, remain),
+            "rbo_others_zeroed": _agreement(nothing_done, reference.model, others, remain),
+        }
+        if not self._at_optimum:
+            return figures
+        lowest = loss(reference.model, remain)
+        left = loss(in_double(unlearned), remain) - lowest
+        whole, rest = (loss(model, remain) - lowest for model in (in_double(self._original), nothing_done))
+        return figures | {
+            "left_of_whole": left / whole,
+            "left_of_rest": left / rest,
+            "rest_of_whole": rest / whole,
+            "drift_over_gap": drift / left,
+        }
+
+
+def _agreement(first: MF, second: MF, users: NDArray[np.int64], remain: Interactions) -> float:
+    """The mean RBO@10 of some users' lists, without what they have."""
+    lists = [
+        top_k(in_double(model), users, LIST_LENGTH, exclude=remain.by(Side.USERS))
+        for model in (first, second)
+    ]
+    return float(np.mean(rbo(lists[0], lists[1], LIST_LENGTH)))
+
+
+def _most_different(
+    first: MF, second: MF, remain: Interactions, but: NDArray[np.signedinteger]
+) -> NDArray[np.int64]:
+    """The 50 users, `but` some, whose scores of all items differ most between two models, in the 2-norm."""
+    (p, q), (p2, q2) = ((model.users.numpy(), model.items.numpy()) for model in (first, second))
+    squares = sum(
+        sign * np.einsum("ui,ij,uj->u", a, left.T @ right, b, optimize=True)
+        for sign, a, left, right, b in ((1, p, q, q, p), (1, p2, q2, q2, p2), (-2, p, q, q2, p2))
+    )
+    distances = np.asarray(squares)
+    distances[but] = -1
+    distances[remain.by(Side.USERS).counts == 0] = -1
+    return np.sort(np.argsort(-distances)[:N_OTHERS])
