@@ -68,8 +68,7 @@ class Formula:
         of_item = np.bincount(pairs.items, minlength=len(self._q)).astype(np.float64)
         self._m: Floats = settings.w0 * (of_user / settings.mean_user_count) ** settings.user_activity
         self._b: Floats = (of_item / settings.mean_item_count) ** settings.item_popularity
-        self._user_l2 = _l2(settings, of_user, "c_users", len(self._q))
-        self._item_l2 = _l2(settings, of_item, "c_items", len(self._p))
+        self._user_l2, self._item_l2 = penalties(settings, of_user, of_item)
 
     @cached_property
     def loss(self) -> float:
@@ -119,10 +118,15 @@ class Formula:
         return (self._x * self._b[:, None]).T @ self._x
 
 
-def _l2(settings: Any, counts: Floats, constant: str, n_others: int) -> Floats:
-    """λ of rows with these counts; the constant beside the counts is w0·n_others unless the settings hold another."""
-    held = getattr(settings, constant, None)
-    penalties: Floats = settings.l2 * (counts + (settings.w0 * n_others if held is None else held)) ** (
-        settings.l2_scaling
-    )
-    return penalties
+def penalties(settings: Any, of_user: Floats, of_item: Floats) -> tuple[Floats, Floats]:
+    """λ_u and λ_v of rows with these counts; their constants are w0·n of the other side, unless settings hold others."""
+    found = []
+    for counts, constant, n_others in (
+        (of_user, "c_users", len(of_item)),
+        (of_item, "c_items", len(of_user)),
+    ):
+        held = getattr(settings, constant, None)
+        found.append(
+            settings.l2 * (counts + (settings.w0 * n_others if held is None else held)) ** settings.l2_scaling
+        )
+    return found[0], found[1]

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.kinds.originals import DATASETS, OPTIMUM, ORIGINALS
 from benchmarks.kinds.requests import ACCOUNT, BLOCKBUSTER, HALF, ITEM, KINDS, LARGE, PAIR, PERIOD
-from evidence.page import UNKNOWN, Page, Verdict, table, verdicts
+from evidence.page import UNKNOWN, Page, Verdict, measured_at, table, verdicts
 from evidence.store import Result, Store
 
 RESULTS = Path(__file__).parents[1] / "results" / "kinds"
@@ -40,10 +40,10 @@ def page(store: Store) -> Page:
     """The page of what is measured so far."""
     made = Page(PAGE)
     made.add(INTRODUCTION)
-    cells = {name: store.read(name)["cells"] for name in DATASETS if store.has(name)}
-    commits = sorted({cell["commit"] or "unknown" for of_data in cells.values() for cell in of_data})
-    made.add("Measured at commit " + ", ".join(f"`{commit}`" for commit in commits) + ".")
-    missing = [name for name in DATASETS if len(cells.get(name, ())) < len(ORIGINALS) * len(KINDS)]
+    records = {name: store.read(name)["cells"] for name in DATASETS if store.has(name)}
+    made.add(measured_at([record for of_data in records.values() for record in of_data]))
+    cells = {name: _cells(of_data) for name, of_data in records.items()}
+    missing = [name for name in DATASETS if len(records.get(name, ())) < 2 * len(ORIGINALS) * len(KINDS)]
     if missing:
         made.add(f"Not measured yet, or in part: {', '.join(missing)}.")
     made.add(verdicts("", _verdicts(cells)).markdown())
@@ -59,6 +59,15 @@ def page(store: Store) -> Page:
             if rows:
                 made.add(f"### From {_SAID[original]}", table(_COLUMNS, map(_row, rows)))
     return made
+
+
+def _cells(records: Iterable[Result]) -> list[Result]:
+    """The cells, each with its times and references as far as they are measured."""
+    found: dict[tuple[str, str], Result] = {}
+    for record in records:
+        cell = found.setdefault((record["original"], record["kind"]), {"passes": [], "references": []})
+        cell.update(record)
+    return list(found.values())
 
 
 _SAID = dict(
@@ -84,16 +93,24 @@ _COLUMNS = (
 
 def _row(cell: Result) -> tuple[str, ...]:
     passes = cell["passes"]
+    times = ("–",) * 4
+    if passes:
+        times = (
+            f"{statistics.median(passes):.3f}",
+            f"{np.percentile(passes, 99):.2f}",
+            f"{max(passes):.2f}",
+            f"{statistics.median(passes) * cell['pass_ms']:.1f}",
+        )
+    others = "–"
+    if cell["references"]:
+        others = f"{1 - _mean(cell, 'rbo_others'):.4f} ({1 - _mean(cell, 'rbo_others_zeroed'):.4f})"
     return (
         cell["kind"],
-        f"{statistics.median(passes):.3f}",
-        f"{np.percentile(passes, 99):.2f}",
-        f"{max(passes):.2f}",
-        f"{statistics.median(passes) * cell['pass_ms']:.1f}",
+        *times,
         _mean_and(max, cell, "left_of_whole"),
         _mean_and(max, cell, "left_of_rest"),
         _mean_and(min, cell, "rbo_concerned"),
-        f"{1 - _mean(cell, 'rbo_others'):.4f} ({1 - _mean(cell, 'rbo_others_zeroed'):.4f})",
+        others,
         f"{min(_values(cell, 'drift_over_gap')):.2f}" if _values(cell, "drift_over_gap") else "–",
     )
 
@@ -112,7 +129,8 @@ def _mean_and(worst: Callable[[Iterable[float]], float], cell: Result, figure: s
 
 
 def _verdicts(cells: dict[str, list[Result]]) -> Iterable[Verdict]:
-    every = [(name, cell) for name, of_data in cells.items() for cell in of_data]
+    measured = [(name, cell) for name, of_data in cells.items() for cell in of_data]
+    every = [(name, cell) for name, cell in measured if cell["references"]]
     optimum = [cell for _, cell in every if cell["original"] == OPTIMUM]
     for what, figure, limit in (
         ("left of the whole gap, mean of each cell", "left_of_whole", LEFT_OF_WHOLE),
@@ -136,8 +154,8 @@ def _verdicts(cells: dict[str, list[Result]]) -> Iterable[Verdict]:
     for what, names, kinds, quantile, limit in _SPEEDS:
         found = [
             float(np.percentile(cell["passes"], quantile))
-            for name, cell in every
-            if name in names and cell["kind"] in kinds
+            for name, cell in measured
+            if name in names and cell["kind"] in kinds and cell["passes"]
         ]
         if found:
             yield _worst(f"{', '.join(names)}: {what}", found, limit)

@@ -12,29 +12,34 @@ is removed in smaller parts, one after another.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 from scipy.sparse.linalg import LinearOperator, minres
-from torch import Tensor
+from threadpoolctl import threadpool_limits
 
 from alteraser.data.interactions import Interactions, Side
-from alteraser.models.base import RowFactors
 from alteraser.models.mf import MF
 from benchmarks.formula import Formula, Pairs
+from benchmarks.kinds.hessian import Hessian
 
 Floats = NDArray[np.float64]
 SIDES = (Side.USERS, Side.ITEMS)
 MAX_STEPS, MAX_PRODUCTS = 20, 500
-# An equation is solved until so much of its right side is left; steps end when so much of the first residual is left:
-# a gap goes with the square of the residual, so that of the gap a hundred millionth is left or so.
-FORCING, PRECISION = 3e-3, 1e-4
+# MINRES stops when so much is left, over norms that it estimates itself: of the residual some hundredths are left then.
+# Where the Hessian is nearly singular, as it is far from an optimum, more precise steps lead too far.
+RTOL_AT_OPTIMUM, RTOL = 3e-4, 3e-3
+# Steps end when so much of the first residual is left: of the gap, which goes with its square, a millionth is left.
+PRECISION = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The model that a request should lead to, and what is left of the gradient that the request has changed."""
+    """The model that a request should lead to, and what is left of the residual that the request has changed."""
 
     model: MF
     residual_left: float
@@ -42,71 +47,94 @@ class Reference:
 
 
 class References:
-    """Finds the references of requests of one original; its rows' Hessians are factorised once."""
+    """Finds the references of requests of one original; the Hessians of its rows are inverted once.
 
-    def __init__(self, original: MF, full: Interactions, *, at_optimum: bool) -> None:
+    With a `folder` those that were given a name are kept there: they do not depend on how the package forgets.
+    """
+
+    def __init__(
+        self, original: MF, full: Interactions, *, at_optimum: bool, folder: Path | None = None
+    ) -> None:
         self.original = in_double(original)
-        problems = {side: self.original.row_problems(side, full) for side in SIDES}
-        factors = {side: each.factorised() for side, each in problems.items()}
-        self._factors: dict[Side, RowFactors] = {
-            side: each for side, each in factors.items() if each is not None
-        }
-        residuals = [problems[side].residual(self.original.table(side)) for side in SIDES]
-        self._own = torch.zeros(1) if at_optimum else torch.cat(residuals)
+        self._full, self._at_optimum, self._folder = full, at_optimum, folder
 
-    def find(self, remain: Interactions, *, precision: float = PRECISION) -> Reference:
+    def find(self, remain: Interactions, *, precision: float = PRECISION, name: str = "") -> Reference:
         """The reference on the data that remains, beginning with the original whose emptied rows are zero."""
-        model = self.original.without_empty_rows(remain)
-        target = self._own * torch.cat([_occupied(side, remain) for side in SIDES])
-        left = _residual(model, remain) - target
-        opened, size, products = float(left.norm()), 1.0, 0
+        path = self._folder / f"{name.replace(' ', '-')}.safetensors" if self._folder and name else None
+        if path is not None and path.is_file():
+            return self._kept(path)
+        with threadpool_limits(1, "blas"):  # else its threads and those of the kernels fight
+            found = self._find(remain, precision)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            about = torch.tensor([found.residual_left, found.products], dtype=torch.float64)
+            save_file({**found.model.parameters(), "about": about}, path)
+        return found
+
+    def _kept(self, path: Path) -> Reference:
+        tables = load_file(path)
+        residual_left, products = tables.pop("about").tolist()
+        return Reference(self.original.with_parameters(tables), residual_left, int(products))
+
+    @cached_property
+    def _hessian(self) -> Hessian:
+        return Hessian(self.original, Pairs.of(self._full))
+
+    @cached_property
+    def _inverses(self) -> NDArray[np.float32]:
+        return self._hessian.inverse_row_hessians()
+
+    @cached_property
+    def _own(self) -> Floats:
+        residual = self._hessian.residual
+        return np.zeros_like(residual) if self._at_optimum else residual
+
+    def _find(self, remain: Interactions, precision: float) -> Reference:
+        model, pairs = self.original.without_empty_rows(remain), Pairs.of(remain)
+        target = self._own * np.concatenate([remain.by(side).counts > 0 for side in SIDES])[:, None]
+        hessian = Hessian(model, pairs)
+        left = hessian.residual - target
+        opened, size, products = float(np.linalg.norm(left)), 1.0, 0
         for _ in range(MAX_STEPS):
-            if float(left.norm()) <= precision * opened:
+            if np.linalg.norm(left) <= precision * opened:
                 break
-            step, n_products = self._newton_step(model, remain, left)
+            step, n_products = self._newton_step(hessian, left)
             products += n_products
             while size > 1 / 64:
                 moved = _moved(model, size * step)
-                after = _residual(moved, remain) - target
-                if after.norm() <= (1 - size / 4) * left.norm():
-                    model, left, size = moved, after, min(2 * size, 1.0)
+                after = Hessian(moved, pairs)
+                if np.linalg.norm(after.residual - target) <= (1 - size / 4) * np.linalg.norm(left):
+                    model, hessian, left = moved, after, after.residual - target
+                    size = min(2 * size, 1.0)
                     break
                 size /= 2
             else:
                 break
-        return Reference(model, float(left.norm()) / max(opened, 1e-300), products)
+        return Reference(model, float(np.linalg.norm(left)) / max(opened, 1e-300), products)
 
-    def _newton_step(self, model: MF, remain: Interactions, residual: Tensor) -> tuple[Tensor, int]:
+    def _newton_step(self, hessian: Hessian, residual: Floats) -> tuple[Floats, int]:
         """The step that would remove a residual if half the Hessian stayed what it is here."""
-        (p, q), products = (model.table(side) for side in SIDES), 0
-        of_users, of_items = (model.row_problems(side, remain) for side in SIDES)
-        at_zero = [each.residual(torch.zeros_like(own)) for each, own in ((of_users, p), (of_items, q))]
-        shape, n = residual.shape, model.n_users
+        shape, n, products = residual.shape, len(hessian.p), 0
 
         def product(flat: Floats) -> Floats:
             nonlocal products
             products += 1
-            vectors = torch.from_numpy(np.ascontiguousarray(flat)).reshape(shape)
-            a, b = vectors[:n], vectors[n:]
-            # With the other side fixed a residual is linear in its rows: r(y) = r(0) − A·y.
-            users = at_zero[0] - of_users.residual(a) + of_users.cross(p, b)
-            items = at_zero[1] - of_items.residual(b) + of_items.cross(q, a)
-            return torch.cat([users, items]).numpy().ravel()
+            vectors = np.ascontiguousarray(flat).reshape(shape)
+            return np.concatenate(hessian.product(vectors[:n], vectors[n:])).ravel()
 
         def precondition(flat: Floats) -> Floats:
-            vectors = torch.from_numpy(np.ascontiguousarray(flat)).reshape(shape)
-            parts = self._factors[Side.USERS].solve(vectors[:n]), self._factors[Side.ITEMS].solve(vectors[n:])
-            return torch.cat(parts).numpy().ravel()
+            vectors = flat.reshape(shape).astype(np.float32)
+            return np.matmul(self._inverses, vectors[:, :, None]).astype(np.float64).ravel()
 
-        operators = (
-            LinearOperator((residual.numel(),) * 2, matvec=each, dtype=np.float64)
-            for each in (product, precondition)
-        )
-        hessian, preconditioner = operators
+        size = (residual.size,) * 2
         solution, _ = minres(
-            hessian, residual.numpy().ravel(), M=preconditioner, rtol=FORCING, maxiter=MAX_PRODUCTS
+            LinearOperator(size, matvec=product, dtype=np.float64),
+            residual.ravel(),
+            M=LinearOperator(size, matvec=precondition, dtype=np.float64),
+            rtol=RTOL_AT_OPTIMUM if self._at_optimum else RTOL,
+            maxiter=MAX_PRODUCTS,
         )
-        return torch.from_numpy(solution).reshape(shape), products
+        return solution.reshape(shape), products
 
 
 def in_double(model: MF) -> MF:
@@ -123,14 +151,8 @@ def loss(model: MF, remain: Interactions) -> float:
     return Formula(model, Pairs.of(remain)).loss
 
 
-def _residual(model: MF, data: Interactions) -> Tensor:
-    return torch.cat([model.row_problems(side, data).residual(model.table(side)) for side in SIDES])
-
-
-def _moved(model: MF, step: Tensor) -> MF:
-    n = model.n_users
-    return model.with_parameters({"users": model.users + step[:n], "items": model.items + step[n:]})
-
-
-def _occupied(side: Side, data: Interactions) -> Tensor:
-    return torch.from_numpy(data.by(side).counts > 0).double()[:, None]
+def _moved(model: MF, step: Floats) -> MF:
+    users, items = np.split(step, [model.n_users])
+    return model.with_parameters(
+        {"users": model.users + torch.from_numpy(users), "items": model.items + torch.from_numpy(items)}
+    )

@@ -27,6 +27,7 @@ from benchmarks.kinds.requests import KINDS, LARGE, Asked, Sampler, concerned
 from evidence.store import Result, Store
 
 N_PASSES, N_LARGE, N_OTHERS, LIST_LENGTH = 5, 5, 50, 10
+TIMES, REFERENCES = "times", "references"
 ORIGINALS_FOLDER = Path(__file__).with_name("trained")
 
 
@@ -36,61 +37,83 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--original", action="append", choices=ORIGINALS, help="repeat; default: all")
     parser.add_argument("--kind", action="append", choices=KINDS, help="repeat; default: all")
     parser.add_argument(
+        "--what",
+        choices=(TIMES, REFERENCES),
+        help="only the times, which want a quiet machine, or only the references (default: both)",
+    )
+    parser.add_argument(
         "--requests", type=int, default=100, help="timed requests of each kind (default: 100)"
     )
     parser.add_argument("--references", type=int, default=10, help="of which have a reference (default: 10)")
-    parser.add_argument("--resume", action="store_true", help="keep the cells that are measured already")
+    parser.add_argument("--resume", action="store_true", help="keep what is measured already")
     parser.add_argument("--data-dir", help="folder of the named data sets (default: $ALTERASER_DATA)")
     given = parser.parse_args(arguments)
     store = Store(page.RESULTS)
     store.create()
+    wanted = [
+        (what, original, kind)
+        for what in ((TIMES, REFERENCES) if given.what is None else (given.what,))
+        for original in given.original or ORIGINALS
+        for kind in given.kind or KINDS
+    ]
     for name in given.dataset or DATASETS:
-        cells = {(cell["original"], cell["kind"]): cell for cell in store.grown(name, "cells")}
-        wanted = [
-            (original, kind) for original in given.original or ORIGINALS for kind in given.kind or KINDS
-        ]
-        if given.resume:
-            wanted = [cell for cell in wanted if cell not in cells]
-        if not wanted:
-            continue
-        data = load_data(name, given.data_dir)
-        originals = Originals(name, data, ORIGINALS_FOLDER)
-        for original in dict.fromkeys(original for original, _ in wanted):
-            bench = Bench(data, originals.model(original), at_optimum=original == OPTIMUM)
-            for kind in (kind for each, kind in wanted if each == original):
-                measured = bench.measure(kind, n_timed=given.requests, n_references=given.references)
-                cells[original, kind] = store.stamped({"original": original, "kind": kind, **measured})
-                store.write(name, {"data": name, "cells": list(cells.values())})
-                print(
-                    f"{name}, {original}, {kind}: {statistics.median(measured['passes']):.3f} T", flush=True
-                )
-    page.page(store).write()
+        _measure(name, wanted, given, store)
+        page.page(store).write()
+
+
+def _measure(
+    name: str, wanted: Sequence[tuple[str, str, str]], given: argparse.Namespace, store: Store
+) -> None:
+    """Measures the cells of one data set; times and references of a cell are kept apart."""
+    found = {(each["what"], each["original"], each["kind"]): each for each in store.grown(name, "cells")}
+    if given.resume:
+        wanted = [cell for cell in wanted if cell not in found]
+    if not wanted:
+        return
+    data = load_data(name, given.data_dir)
+    originals, bench, of = Originals(name, data, ORIGINALS_FOLDER), None, ""
+    for what, original, kind in wanted:
+        if bench is None or of != original:
+            folder = originals.folder / "references" / original.replace(" ", "-")
+            bench, of = (
+                Bench(data, originals.model(original), folder, at_optimum=original == OPTIMUM),
+                original,
+            )
+        measured = (
+            bench.times(kind, given.requests) if what == TIMES else bench.references(kind, given.references)
+        )
+        record = {"what": what, "original": original, "kind": kind, **measured}
+        # Others may have measured something else meanwhile, in another process.
+        found = {(each["what"], each["original"], each["kind"]): each for each in store.grown(name, "cells")}
+        found[what, original, kind] = store.stamped(record)
+        store.write(name, {"data": name, "cells": list(found.values())})
+        print(f"{name}, {original}, {kind}: {said(measured)}", flush=True)
+
+
+def said(measured: Result) -> str:
+    """A line on a cell that was measured."""
+    if "passes" in measured:
+        return f"{statistics.median(measured['passes']):.3f} T, worst {max(measured['passes']):.2f} T"
+    left = [each["left_of_whole"] for each in measured["references"] if "left_of_whole" in each]
+    others = statistics.mean(each["rbo_others"] for each in measured["references"])
+    return f"left {statistics.mean(left) if left else float('nan'):.4f}, others {others:.4f}"
 
 
 class Bench:
     """Requests of one original, each from the original itself."""
 
-    def __init__(self, data: Interactions, original: MF, *, at_optimum: bool) -> None:
+    def __init__(self, data: Interactions, original: MF, folder: Path, *, at_optimum: bool) -> None:
         self._data, self._original, self._at_optimum = data, original, at_optimum
         self._sampler, self._live = Sampler(data), LiveModel(original, data)
-        self._references: References | None = None
+        self._references = References(original, data, at_optimum=at_optimum, folder=folder)
         for kind in KINDS[:2]:  # what is done once is done before
             copy.deepcopy(self._live).forget(self._sampler.sample(kind, 1)[0].requests)
 
-    def measure(self, kind: str, *, n_timed: int, n_references: int) -> Result:
-        """How many exact passes each request takes, and how near some of them come to their references."""
-        n_timed, n_references = (
-            (min(n_timed, N_LARGE), min(n_references, N_LARGE))
-            if kind in LARGE
-            else (
-                n_timed,
-                n_references,
-            )
-        )
-        asked = self._sampler.sample(kind, n_timed)
+    def times(self, kind: str, n: int) -> Result:
+        """How many exact passes each request takes."""
         exact_pass = self._seconds_of_a_pass()
         seconds, rows = [], []
-        for each in asked:
+        for each in self._sampler.sample(kind, _at_most(n, kind)):
             live = copy.deepcopy(self._live)
             erased = live.forget(each.requests)
             seconds.append(erased.cost.seconds)
@@ -100,8 +123,12 @@ class Bench:
             "pass_ms": 1e3 * exact_pass,
             "passes": [each / exact_pass for each in seconds],
             "rows_visited": rows,
-            "references": [self._compare(each) for each in asked[:n_references]],
         }
+
+    def references(self, kind: str, n: int) -> Result:
+        """How near requests come to their references."""
+        asked = self._sampler.sample(kind, _at_most(n, kind))
+        return {"references": [self._compare(each, f"{kind}-{i}") for i, each in enumerate(asked)]}
 
     def _seconds_of_a_pass(self) -> float:
         sweeper, rows, seconds = Sweeper(ah_newton), Rows.occupied(self._data), []
@@ -111,14 +138,12 @@ class Bench:
             seconds.append(time.perf_counter() - began)
         return statistics.median(seconds)
 
-    def _compare(self, asked: Asked) -> Result:
+    def _compare(self, asked: Asked, name: str) -> Result:
         """What a request leaves of both gaps, and whose lists agree with the reference's."""
-        if self._references is None:
-            self._references = References(self._original, self._data, at_optimum=self._at_optimum)
         live = copy.deepcopy(self._live)
         drift = live.forget(asked.requests).drift.loss_gap
         remain, unlearned = live.remain, live.model
-        reference = self._references.find(remain)
+        reference = self._references.find(remain, name=name)
         nothing_done = zeroed(self._original, remain)
         asking = concerned(asked, self._data)
         others = _most_different(
@@ -141,6 +166,10 @@ class Bench:
             "rest_of_whole": rest / whole,
             "drift_over_gap": drift / left,
         }
+
+
+def _at_most(n: int, kind: str) -> int:
+    return min(n, N_LARGE) if kind in LARGE else n
 
 
 def _agreement(first: MF, second: MF, users: NDArray[np.int64], remain: Interactions) -> float:

@@ -59,12 +59,12 @@ def test_the_reference_of_an_optimum_is_the_optimum_that_remains(data: Interacti
     for kind in (ACCOUNT, ITEM):
         remain = data.without(Sampler(data).sample(kind, 1)[0].deleted)
         reference = references.find(remain)
-        assert reference.residual_left <= 1e-4
+        assert reference.residual_left <= 1e-3
         before, now = (
             Formula(model, Pairs.of(remain)).gradient_norm
             for model in (trained.without_empty_rows(remain), reference.model)
         )
-        assert now < 2e-4 * before
+        assert now < 2e-3 * before
         passes = ALS(max_passes=500, tolerance=1e-13).train(trained, remain, rng=None).model
         assert loss(reference.model, remain) == pytest.approx(loss(passes, remain), rel=1e-8)
 
@@ -106,16 +106,17 @@ def test_cells_are_measured_written_and_judged(
         LARGE[0],
     ]
     run.main([*cells, "--requests", "3", "--references", "1"])
-    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert len(capsys.readouterr().out.splitlines()) == 8
     run.main([*cells, "--resume"])
     assert capsys.readouterr().out == ""
     found = {
-        (cell["original"], cell["kind"]): cell for cell in Store(tmp_path / "results").read("ml-1m")["cells"]
+        (cell["what"], cell["original"], cell["kind"]): cell
+        for cell in Store(tmp_path / "results").read("ml-1m")["cells"]
     }
-    assert len(found[OPTIMUM, ACCOUNT]["passes"]) == 3
-    figures = found[OPTIMUM, ACCOUNT]["references"][0]
+    assert len(found[run.TIMES, OPTIMUM, ACCOUNT]["passes"]) == 3
+    figures = found[run.REFERENCES, OPTIMUM, ACCOUNT]["references"][0]
     assert 0 < figures["left_of_whole"] < figures["left_of_rest"] < 1
-    assert "left_of_whole" not in found[EARLY, ACCOUNT]["references"][0]
+    assert "left_of_whole" not in found[run.REFERENCES, EARLY, ACCOUNT]["references"][0]
     text = (tmp_path / "kinds.md").read_text()
     assert "### From three passes" in text
     assert "| left of the rest, mean of each cell | at most 0.25 |" in text
