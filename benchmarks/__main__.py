@@ -14,7 +14,10 @@ from benchmarks import (
     against,
     batches,
     footprint,
+    learning,
+    mixed,
     page,
+    partial_fit,
     passes,
     requests,
     scaling,
@@ -37,6 +40,9 @@ BENCHMARKS: dict[str, Callable[[str | None], dict[str, Any]]] = {
     "scaling": scaling.measure,
     "footprint": footprint.measure,
     "startup": startup.measure,
+    "learning": learning.measure,
+    "partial-fit": partial_fit.measure,
+    "mixed": mixed.measure,
 }
 OTHERS: dict[str, Callable[[Sequence[str]], None]] = {
     "kinds": kinds.main,

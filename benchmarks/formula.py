@@ -119,7 +119,7 @@ class Formula:
 
 
 def penalties(settings: Any, of_user: Floats, of_item: Floats) -> tuple[Floats, Floats]:
-    """λ_u and λ_v of rows with these counts; their constants are w0·n of the other side, unless settings hold others."""
+    """λ_u and λ_v of rows with these counts; their constants are w0·n of the other side unless settings hold others."""
     found = []
     for counts, constant, n_others in (
         (of_user, "c_users", len(of_item)),

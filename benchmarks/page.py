@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from alteraser.report.plots import panels
 from benchmarks.requests import speed_ups
 from evidence.page import Page, Verdict, measured_at, table, verdict, verdicts
@@ -349,6 +351,81 @@ def _startup(result: dict[str, Any]) -> list[str]:
     return ["## Before the work begins", how, table(columns, rows)]
 
 
+def _learning(result: dict[str, Any]) -> list[str]:
+    limits = result["limits"]
+    rows = [
+        (
+            each["dataset"],
+            of["kind"],
+            f"{statistics.median(of['passes']):.3f}",
+            f"{limits[of['kind']]:g}",
+            verdict(statistics.median(of["passes"]), limits[of["kind"]]),
+            f"{float(np.percentile(of['passes'], 99)):.3f}",
+            f"{statistics.median(of['passes']) * of['pass_ms']:.1f}",
+        )
+        for each in result["figures"]
+        for of in each["kinds"]
+    ]
+    columns = ("data set", "learned", "p50, T", "wanted at most", "reached", "p99, T", "p50, ms")
+    how = (
+        "A live model of what `alteraser train` leaves, with 64 dimensions; each change from that model. T is one "
+        "exact pass over all rows on the same threads in the same run. Users and items are drawn as they come in the "
+        "events, so that most are active and popular ones."
+    )
+    return ["## Learning", how, table(columns, rows)]
+
+
+def _partial_fit(result: dict[str, Any]) -> list[str]:
+    end = result["losses"][-1]
+    no_higher = sum(each["ours_above"] <= each["theirs_above"] for each in result["losses"])
+    found = [
+        Verdict.by_limit("our time over implicit's, median over the users", result["ratio"], result["limit"]),
+        Verdict(
+            "moments at which our loss is no higher",
+            "all",
+            f"{no_higher} of {len(result['losses'])}",
+            no_higher == len(result["losses"]),
+        ),
+    ]
+    how = (
+        f"{result['users']} users of {result['dataset']} in turn delete half of their history, in a live model and by "
+        f"implicit's `partial_fit_users` and `partial_fit_items` of the users and items concerned, on implicit's "
+        f"objective and from its optimum, {result['threads']} threads each. implicit's matrices are at hand when its "
+        f"clock starts; ours includes finding what is asked for. Medians: "
+        f"{statistics.median(result['ours_ms']):.1f} ms and {statistics.median(result['theirs_ms']):.1f} ms; the sums "
+        f"of all times are to each other as {result['ratio_of_sums']:.2f}. In the end our loss is {end['ours_above']:.2f} above the optimum of what "
+        f"remains, implicit's {end['theirs_above']:.2f}."
+    )
+    return ["## One user beside implicit's partial fit", how, verdicts("", found).markdown()]
+
+
+def _mixed(result: dict[str, Any]) -> list[str]:
+    names = {
+        "rbo": ("RBO@10 with a model trained anew to its optimum, over 1,000 random users", ".4f"),
+        "gap_over_limit": ("the true gap over the limit of drift, largest of 20 moments", ".2f"),
+        "last_over_first": ("time of the last thousand over that of the first", ".2f"),
+        "memory": ("memory over that of a live model opened on the final data", ".3f"),
+        "scores_moved": ("how far what is learned and then forgotten moves scores, relative", ".1e"),
+        "scores_moved_clean": ("the same after a clean-up", ".1e"),
+    }
+    parts = ["## Mixed changes"]
+    for each in result["figures"]:
+        found = [
+            Verdict.by_limit(text, each[key], result["limits"][key], form=form, at_least=key == "rbo")
+            for key, (text, form) in names.items()
+        ]
+        p50 = ", ".join(f"{kind} {ms:.1f} ms" for kind, ms in each["p50_ms_by_kind"].items())
+        how = (
+            f"{result['changes']:,} changes, one after another, of which 60 % learn up to 20 events and 40 % forget, "
+            f"one in ten a whole account and one in a hundred an item, on {each['dataset']} ({each['interactions']:,} "
+            f"interactions at the beginning). Medians: {p50}; the worst took {each['worst_ms']:.0f} ms; "
+            f"{each['clean_ups']} clean-ups. By medians the last thousand took {each['medians']:.2f} times as long as "
+            f"the first."
+        )
+        parts += [f"### {each['dataset']}", how, verdicts("", found).markdown()]
+    return parts
+
+
 SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "passes": _passes,
     "requests": _requests,
@@ -358,4 +435,7 @@ SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "scaling": _scaling,
     "footprint": _footprint,
     "startup": _startup,
+    "learning": _learning,
+    "partial-fit": _partial_fit,
+    "mixed": _mixed,
 }

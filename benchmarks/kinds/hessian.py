@@ -80,7 +80,7 @@ class Hessian:
         return np.concatenate(found)
 
 
-@numba.njit(parallel=True, fastmath=True)  # type: ignore[misc]
+@numba.njit(parallel=True, fastmath=True)
 def _products(
     starts: Any, columns: Any, weights: Any, w0: float, own: Any, others: Any, own_direction: Any,
     direction: Any, out: Any,
@@ -101,7 +101,7 @@ def _products(
                     out[row, k] += error * direction[column, k] + moved * others[column, k]
 
 
-@numba.njit(parallel=True, fastmath=True)  # type: ignore[misc]
+@numba.njit(parallel=True, fastmath=True)
 def _residuals(starts: Any, columns: Any, weights: Any, w0: float, own: Any, others: Any, out: Any) -> None:
     n, d = own.shape
     for row in numba.prange(n):
@@ -115,7 +115,7 @@ def _residuals(starts: Any, columns: Any, weights: Any, w0: float, own: Any, oth
                 out[row, k] += error * others[column, k]
 
 
-@numba.njit(parallel=True, fastmath=True)  # type: ignore[misc]
+@numba.njit(parallel=True, fastmath=True)
 def _row_hessians(
     starts: Any, columns: Any, weights: Any, w0: float, others: Any, gram: Any, l2: Any, out: Any
 ) -> None:

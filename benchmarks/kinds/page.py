@@ -43,7 +43,7 @@ def page(store: Store) -> Page:
     records = {name: store.read(name)["cells"] for name in DATASETS if store.has(name)}
     made.add(measured_at([record for of_data in records.values() for record in of_data]))
     cells = {name: _cells(of_data) for name, of_data in records.items()}
-    missing = [name for name in DATASETS if len(records.get(name, ())) < 2 * len(ORIGINALS) * len(KINDS)]
+    missing = [name for name in DATASETS if len(records.get(name, ())) < 3 * len(ORIGINALS) * len(KINDS)]
     if missing:
         made.add(f"Not measured yet, or in part: {', '.join(missing)}.")
     made.add(verdicts("", _verdicts(cells)).markdown())
@@ -58,6 +58,8 @@ def page(store: Store) -> Page:
             ]
             if rows:
                 made.add(f"### From {_SAID[original]}", table(_COLUMNS, map(_row, rows)))
+            if compared := [cell for cell in rows if "seconds" in cell]:
+                made.add(_SCOPES, table(_SCOPE_COLUMNS, map(_scope_row, compared)))
     return made
 
 
@@ -115,6 +117,41 @@ def _row(cell: Result) -> tuple[str, ...]:
     )
 
 
+_SCOPES = """The default scope, auto, beside those it chooses from, both with the loosest tolerance at which they gain
+what auto does, and beside retraining to the same loss; medians of five requests."""
+_SCOPE_COLUMNS = (
+    "Request",
+    "auto, ms",
+    "affected, ms",
+    "all, ms",
+    "auto over the cheaper: p50, worst",
+    "retraining over auto",
+)
+
+
+def _scope_row(cell: Result) -> tuple[str, ...]:
+    auto = cell["seconds"]["auto"]
+    over = over_the_cheaper(cell)
+    return (
+        cell["kind"],
+        *(
+            f"{1e3 * statistics.median(found):.1f}" if found else "never"
+            for found in ([each for each in by if each is not None] for by in cell["seconds"].values())
+        ),
+        f"{statistics.median(over):.2f}, {max(over):.2f}" if over else "–",
+        f"{cell['retraining'] / statistics.median(auto):,.0f}",
+    )
+
+
+def over_the_cheaper(cell: Result) -> list[float]:
+    """Of each request, the time of auto over that of the cheaper of the others, where any comes so far."""
+    auto, *others = cell["seconds"].values()
+    pairs = [
+        (own, [each for each in rest if each is not None]) for own, *rest in zip(auto, *others, strict=True)
+    ]
+    return [own / min(found) for own, found in pairs if found]
+
+
 def _values(cell: Result, figure: str) -> list[float]:
     return [each[figure] for each in cell["references"] if each.get(figure) is not None]
 
@@ -151,6 +188,15 @@ def _verdicts(cells: dict[str, list[Result]]) -> Iterable[Verdict]:
         yield Verdict(
             "requests whose drift was not estimated too low", "at least 95%", f"{share:.0%}", share >= 0.95
         )
+    scoped = [cell for _, cell in measured if "seconds" in cell]
+    if scoped:
+        overs = [over for cell in scoped if (over := over_the_cheaper(cell))]
+        yield _worst(
+            "auto over the cheaper scope, p50 of each cell", [statistics.median(over) for over in overs], 1.2
+        )
+        yield _worst("the same, worst of each cell (in time)", [max(over) for over in overs], 2.0)
+        slower = [max(cell["seconds"]["auto"]) / cell["retraining"] for cell in scoped]
+        yield _worst("auto over retraining to the same loss, worst of each cell", slower, 1.0)
     for what, names, kinds, quantile, limit in _SPEEDS:
         found = [
             float(np.percentile(cell["passes"], quantile))

@@ -124,7 +124,8 @@ class References:
 
         def precondition(flat: Floats) -> Floats:
             vectors = flat.reshape(shape).astype(np.float32)
-            return np.matmul(self._inverses, vectors[:, :, None]).astype(np.float64).ravel()
+            nearer: Floats = np.matmul(self._inverses, vectors[:, :, None]).astype(np.float64)
+            return nearer.ravel()
 
         size = (residual.size,) * 2
         solution, _ = minres(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import copy
 import statistics
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,17 @@ from alteraser.live.model import LiveModel
 from alteraser.measure.agreement import rbo
 from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
-from alteraser.optim.newton import ah_newton
-from alteraser.sweep.sweep import Rows, Sweeper
 from benchmarks.kinds import page
 from benchmarks.kinds.originals import DATASETS, OPTIMUM, ORIGINALS, Originals, load_data
 from benchmarks.kinds.reference import References, in_double, loss, zeroed
 from benchmarks.kinds.requests import KINDS, LARGE, Asked, Sampler, concerned
+from benchmarks.kinds.scopes import compared
+from benchmarks.timing import seconds_of_a_pass
 from evidence.store import Result, Store
 
-N_PASSES, N_LARGE, N_OTHERS, LIST_LENGTH = 5, 5, 50, 10
-TIMES, REFERENCES = "times", "references"
+N_LARGE, N_OTHERS, LIST_LENGTH = 5, 50, 10
+TIMES, REFERENCES, SCOPES = "times", "references", "scopes"
+N_SCOPES = 5  # requests of a cell by each scope
 ORIGINALS_FOLDER = Path(__file__).with_name("trained")
 
 
@@ -38,8 +39,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--kind", action="append", choices=KINDS, help="repeat; default: all")
     parser.add_argument(
         "--what",
-        choices=(TIMES, REFERENCES),
-        help="only the times, which want a quiet machine, or only the references (default: both)",
+        choices=(TIMES, REFERENCES, SCOPES),
+        help="only the times or the scopes, which want a quiet machine, or only the references (default: all)",
     )
     parser.add_argument(
         "--requests", type=int, default=100, help="timed requests of each kind (default: 100)"
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
     store.create()
     wanted = [
         (what, original, kind)
-        for what in ((TIMES, REFERENCES) if given.what is None else (given.what,))
+        for what in ((TIMES, REFERENCES, SCOPES) if given.what is None else (given.what,))
         for original in given.original or ORIGINALS
         for kind in given.kind or KINDS
     ]
@@ -79,9 +80,12 @@ def _measure(
                 Bench(data, originals.model(original), folder, at_optimum=original == OPTIMUM),
                 original,
             )
-        measured = (
-            bench.times(kind, given.requests) if what == TIMES else bench.references(kind, given.references)
-        )
+        measure: dict[str, Callable[[], Result]] = {
+            TIMES: partial(bench.times, kind, given.requests),
+            REFERENCES: partial(bench.references, kind, given.references),
+            SCOPES: partial(bench.scopes, kind),
+        }
+        measured = measure[what]()
         record = {"what": what, "original": original, "kind": kind, **measured}
         # Others may have measured something else meanwhile, in another process.
         found = {(each["what"], each["original"], each["kind"]): each for each in store.grown(name, "cells")}
@@ -92,11 +96,18 @@ def _measure(
 
 def said(measured: Result) -> str:
     """A line on a cell that was measured."""
+    if "seconds" in measured:
+        return ", ".join(f"{name} {_median_ms(seconds)}" for name, seconds in measured["seconds"].items())
     if "passes" in measured:
         return f"{statistics.median(measured['passes']):.3f} T, worst {max(measured['passes']):.2f} T"
     left = [each["left_of_whole"] for each in measured["references"] if "left_of_whole" in each]
     others = statistics.mean(each["rbo_others"] for each in measured["references"])
     return f"left {statistics.mean(left) if left else float('nan'):.4f}, others {others:.4f}"
+
+
+def _median_ms(seconds: Sequence[float | None]) -> str:
+    found = [each for each in seconds if each is not None]
+    return f"{1e3 * statistics.median(found):.1f} ms" if found else "never"
 
 
 class Bench:
@@ -111,14 +122,14 @@ class Bench:
 
     def times(self, kind: str, n: int) -> Result:
         """How many exact passes each request takes."""
-        exact_pass = self._seconds_of_a_pass()
+        exact_pass = seconds_of_a_pass(self._original, self._data)
         seconds, rows = [], []
         for each in self._sampler.sample(kind, _at_most(n, kind)):
             live = copy.deepcopy(self._live)
             erased = live.forget(each.requests)
             seconds.append(erased.cost.seconds)
             rows.append(erased.cost.rows_visited)
-        exact_pass = statistics.median([exact_pass, self._seconds_of_a_pass()])
+        exact_pass = statistics.median([exact_pass, seconds_of_a_pass(self._original, self._data)])
         return {
             "pass_ms": 1e3 * exact_pass,
             "passes": [each / exact_pass for each in seconds],
@@ -130,13 +141,9 @@ class Bench:
         asked = self._sampler.sample(kind, _at_most(n, kind))
         return {"references": [self._compare(each, f"{kind}-{i}") for i, each in enumerate(asked)]}
 
-    def _seconds_of_a_pass(self) -> float:
-        sweeper, rows, seconds = Sweeper(ah_newton), Rows.occupied(self._data), []
-        for _ in range(N_PASSES):
-            began = time.perf_counter()
-            sweeper.sweep(self._original, self._data, rows)
-            seconds.append(time.perf_counter() - began)
-        return statistics.median(seconds)
+    def scopes(self, kind: str) -> Result:
+        """The default scope beside those it chooses from, and beside retraining."""
+        return compared(self._live, self._original, self._sampler.sample(kind, N_SCOPES))
 
     def _compare(self, asked: Asked, name: str) -> Result:
         """What a request leaves of both gaps, and whose lists agree with the reference's."""

@@ -106,7 +106,7 @@ def test_cells_are_measured_written_and_judged(
         LARGE[0],
     ]
     run.main([*cells, "--requests", "3", "--references", "1"])
-    assert len(capsys.readouterr().out.splitlines()) == 8
+    assert len(capsys.readouterr().out.splitlines()) == 12
     run.main([*cells, "--resume"])
     assert capsys.readouterr().out == ""
     found = {
@@ -117,6 +117,9 @@ def test_cells_are_measured_written_and_judged(
     figures = found[run.REFERENCES, OPTIMUM, ACCOUNT]["references"][0]
     assert 0 < figures["left_of_whole"] < figures["left_of_rest"] < 1
     assert "left_of_whole" not in found[run.REFERENCES, EARLY, ACCOUNT]["references"][0]
+    scopes = found[run.SCOPES, OPTIMUM, ACCOUNT]
+    assert set(scopes["seconds"]) == {"auto", "affected", "all"}
+    assert all(over > 0 for over in page.over_the_cheaper(scopes))
     text = (tmp_path / "kinds.md").read_text()
     assert "### From three passes" in text
     assert "| left of the rest, mean of each cell | at most 0.25 |" in text

@@ -1,0 +1,56 @@
+"""What the benchmarks of live models draw, hold and compare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from alteraser.data.interactions import Interactions, Side
+from alteraser.live.model import LiveModel
+from alteraser.models.mf import MF
+from alteraser.models.objective import Objective
+from alteraser.train.als import ALS
+from benchmarks import mixed
+from benchmarks.generated import generated
+from benchmarks.learning import EVENTS, ITEM, KINDS, N_EVENTS, USER, NewEvents
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return generated(12_000, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def model(data: Interactions) -> MF:
+    start = MF.sized_for(data, dim=8, objective=Objective(w0=0.1, l2=0.03), rng=np.random.default_rng(0))
+    return ALS().train(start, data, rng=None).model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_events_are_new(kind: str, data: Interactions, model: MF) -> None:
+    live = LiveModel(model, data)
+    events = NewEvents(data).draw(kind, np.random.default_rng(3))
+    live.learn(events)
+    added = live.remain.to_frame().height - data.to_frame().height
+    assert added == len(events) == N_EVENTS
+    grown = live.model.n_users - model.n_users, live.model.n_items - model.n_items
+    assert grown == {EVENTS: (0, 0), USER: (1, 0), ITEM: (0, 1)}[kind]
+    assert len(live.remain.by(Side.USERS).columns) == len(data.by(Side.USERS).columns) + N_EVENTS
+
+
+def test_mixed_changes_end_near_a_model_trained_anew(data: Interactions) -> None:
+    figures = mixed.of("small", data, n_changes=60, n_users=50)
+    assert figures["rbo"] > 0.95
+    assert len(figures["gaps"]) == 20
+    assert figures["gap_over_limit"] > 0
+    assert set(figures["p50_ms_by_kind"]) >= {"new events", "some items of a user", "an account"}
+    assert figures["scores_moved"] < 0.05
+    assert figures["scores_moved_clean"] < 0.01
+
+
+def test_bytes_held_are_those_of_arrays_counted_once() -> None:
+    array = np.zeros(1000)
+    alone = mixed.held_bytes({"a": array})
+    assert 8000 <= alone < 9000
+    assert mixed.held_bytes({"a": array, "b": array, "c": array[10:20]}) < alone + 500
+    assert mixed.held_bytes({"a": array[:1]}) >= 8000  # a view keeps all of it
