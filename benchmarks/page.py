@@ -376,7 +376,10 @@ def _learning(result: dict[str, Any]) -> list[str]:
 
 
 def _partial_fit(result: dict[str, Any]) -> list[str]:
-    end = result["losses"][-1]
+    end, ours, theirs = (
+        result["losses"][-1],
+        *(statistics.median(result[key]) for key in ("ours_ms", "theirs_ms")),
+    )
     no_higher = sum(each["ours_above"] <= each["theirs_above"] for each in result["losses"])
     found = [
         Verdict.by_limit("our time over implicit's, median over the users", result["ratio"], result["limit"]),
@@ -391,10 +394,9 @@ def _partial_fit(result: dict[str, Any]) -> list[str]:
         f"{result['users']} users of {result['dataset']} in turn delete half of their history, in a live model and by "
         f"implicit's `partial_fit_users` and `partial_fit_items` of the users and items concerned, on implicit's "
         f"objective and from its optimum, {result['threads']} threads each. implicit's matrices are at hand when its "
-        f"clock starts; ours includes finding what is asked for. Medians: "
-        f"{statistics.median(result['ours_ms']):.1f} ms and {statistics.median(result['theirs_ms']):.1f} ms; the sums "
-        f"of all times are to each other as {result['ratio_of_sums']:.2f}. In the end our loss is {end['ours_above']:.2f} above the optimum of what "
-        f"remains, implicit's {end['theirs_above']:.2f}."
+        f"clock starts; ours includes finding what is asked for. Medians: {ours:.1f} ms and {theirs:.1f} ms; the sums "
+        f"of all times are to each other as {result['ratio_of_sums']:.2f}. In the end our loss is "
+        f"{end['ours_above']:.2f} above the optimum of what remains, implicit's {end['theirs_above']:.2f}."
     )
     return ["## One user beside implicit's partial fit", how, verdicts("", found).markdown()]
 

@@ -231,6 +231,27 @@ def defaults(
     show({"cases": records}, as_json=json, human=lambda to: to.print(f"Results are in {out}"))
 
 
+@app.command(epilog=example("python -m studies endings --case ml-100k"))
+def endings(
+    case: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A data set; repeat.", show_default="all nine")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder of results; what is there is not measured again.")
+    ] = RESULTS / "endings",
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Measure what training to the optimum costs, and what it buys a model that has to forget."""
+    from evidence.store import Store
+    from studies.defaults_data import ORIGINALS, data_folder
+    from studies.endings import measure
+
+    with status("Preparing") as say:
+        records = measure(case or list(ORIGINALS), Store(out), folder=data_folder(data_dir), announce=say)
+    show({"records": records}, as_json=json, human=lambda to: to.print(f"Results are in {out}"))
+
+
 @app.command(epilog=example("python -m studies page --results results --out results.md"))
 def page(
     results: Annotated[Path, typer.Option(metavar="DIR", help="The folder of results.")] = RESULTS,

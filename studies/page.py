@@ -9,7 +9,7 @@ from pathlib import Path
 from alteraser.errors import DataError
 from evidence.page import YES, Page, measured_at
 from evidence.store import Result, Store
-from studies import defaults_page, headline
+from studies import defaults_page, endings, headline
 from studies.figures import FIGURES, case_figures
 from studies.goals import goals_table
 from studies.tables import Group, grouped, statistics_table, study_table, tables, tuning_table
@@ -67,11 +67,15 @@ def write_page(folder: Path, path: Path) -> int:
     )
     links = [f"- [{pages[end].path.stem}]({pages[end].path.name}): {text}" for end, text in PAGES.items()]
     links.append("- [defaults](defaults.md): how good the settings are that `alteraser train` chooses")
+    links.append(
+        "- [endings](endings.md): what training to the optimum costs, and what it buys a model that forgets"
+    )
     first.add("## More", "\n".join(links))
     for page in (first, *pages.values()):
         page.write()
     of_defaults = defaults_page.add_page(path.with_name("defaults.md"), folder / defaults_page.FOLDER)
-    return len(results) + len(headline_results) + of_defaults
+    of_endings = endings.add_page(path.with_name("endings.md"), folder / endings.FOLDER)
+    return len(results) + len(headline_results) + of_defaults + of_endings
 
 
 def _begin(page: Page, title: str, text: str, measured: Iterable[Result], *, by_engine: bool = True) -> None:

@@ -44,7 +44,7 @@ def test_every_option_that_the_command_alteraser_had_is_there() -> None:
     assert options["study"] == common | {"which", "users"}
     assert options["tune"] == common
     assert options["headline"] == {"out", "runs", "resume", "seed", "data_dir", "json"}
-    assert set(options) == {*MOVED, "tune", "defaults", "headline", "page"}
+    assert set(options) == {*MOVED, "tune", "defaults", "endings", "headline", "page"}
 
 
 @pytest.mark.parametrize("name", MOVED)
@@ -82,5 +82,6 @@ def test_the_pages_in_docs_are_made_of_the_results(tmp_path: Path, monkeypatch: 
         link.symlink_to(file.resolve())
     assert write_page(tmp_path / "results", tmp_path / "results.md") == len(files)
     made = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.glob("*.md")}
-    there = [*commands.PAGE.parent.glob(f"{commands.PAGE.stem}*.md"), commands.PAGE.with_name("defaults.md")]
+    beside = [commands.PAGE.with_name(name) for name in ("defaults.md", "endings.md")]
+    there = [*commands.PAGE.parent.glob(f"{commands.PAGE.stem}*.md"), *beside]
     assert made == {page.name: page.read_text(encoding="utf-8") for page in there}, "run `make results-page`"
