@@ -52,9 +52,10 @@ SAFE = 5.0
 # The share of the gap beyond emptied rows that may be left, however much these have closed: most of the work is done.
 REST = 0.4
 # While it is cheap, steps go on to this share of what may be left; cheap is what costs no more than so many entries, a
-# few milliseconds, and this share of all rows together. Set by hand, with a look at ml-1m, amazon-14core and
-# kuairec-binary.
-CHEAP_GOAL, CHEAP_ENTRIES, CHEAP_SHARE = 0.3, 60_000, 0.15
+# few milliseconds, and this share of all rows together. Once no more is left than may be, a single step takes what the
+# budget still has, if that is at least SPARE_BUDGET of it: several small ones would take longer than they are worth.
+# Set by hand, with a look at ml-1m, amazon-14core and kuairec-binary.
+CHEAP_GOAL, CHEAP_ENTRIES, CHEAP_SHARE, SPARE_BUDGET = 0.3, 60_000, 0.15, 0.3
 
 
 class Goal(NamedTuple):
@@ -226,7 +227,7 @@ class Refiner(Generic[QuadraticModel]):
         done = Done()
         strategy.first(done)
         cheap = min(CHEAP_ENTRIES, CHEAP_SHARE * visiting_cost_of_all(self.state))
-        decrement_before, left_before = -math.inf, math.inf
+        decrement_before, left_before, extra = -math.inf, math.inf, False
         while True:
             found = pending_decrement(self.state)
             if decrement_before > found.total:
@@ -237,7 +238,10 @@ class Refiner(Generic[QuadraticModel]):
             left = max(self._coupling * found.total, done.still_to_come)
             allowed = goal.left_of(left + done.gained)
             # At least one step is made, if any is allowed: where the forgetting users belong depends on their items.
-            wanted = CHEAP_GOAL * allowed if sum(done.costs) < cheap else allowed
+            # What a step may cost once the goal is met: what is left of the budget for cheap ones.
+            most = cheap - sum(done.costs) if left <= allowed and done.steps > 0 else math.inf
+            in_budget = sum(done.costs) < (cheap if most == math.inf else (1 - SPARE_BUDGET) * cheap)
+            wanted = CHEAP_GOAL * allowed if in_budget and not extra else allowed
             met = left <= wanted and done.steps > 0
             stuck = done.steps > 0 and not done.changes[-1].pending < 0
             stuck |= forgetting and done.steps > 0 and self._continues_training(done.changes[-1], left_before)
@@ -246,7 +250,7 @@ class Refiner(Generic[QuadraticModel]):
                 self._deferred_squared_norm += found.squared_norm
                 strategy.last(done)
                 return Refined(done.changes, left, done.rows_visited, done.n_passes, left <= allowed)
-            most = cheap - sum(done.costs) if left <= allowed and done.steps > 0 else math.inf
+            extra = most < math.inf
             strategy.next(done, found, Plan(left, wanted, most, self._coupling))
             decrement_before, left_before = found.total if most == math.inf else -math.inf, left
             if watch is not None:

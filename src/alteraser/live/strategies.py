@@ -182,7 +182,9 @@ class JointSteps:
         """
         is_first = done.steps == 0 and len(self._users) > 0
         staying = min(plan.staying, STAYING_AT_FIRST) if is_first else plan.staying
-        spare = max(plan.wanted / plan.coupling / 2, staying * found.total)
+        spare = plan.wanted / plan.coupling / 2
+        if plan.most == math.inf:
+            spare = max(spare, staying * found.total)
         chosen = most_affected(self._state, found, spare=spare, most=plan.most)
         if is_first:
             chosen[Side.USERS] = np.union1d(chosen[Side.USERS], self._users)
