@@ -19,7 +19,7 @@ from alteraser.tuning.choose import choose_objective
 from benchmarks.kinds.originals import DIM, load_data
 from benchmarks.timing import seconds_of_a_pass
 
-DATASETS = ("ml-1m", "amazon-book-kgat", "generated 10 M")
+DATASETS = ("ml-1m", "amazon-book-kgat")
 N_REQUESTS, N_EVENTS = 100, 20
 NEW = "1000000007"  # an id that no data set has, whether its ids are numbers or texts
 EVENTS, USER, ITEM = KINDS = (
