@@ -195,6 +195,7 @@ CASES = [
     case("filters that leave nothing", "train plain.csv --min-interactions 999 --out out", "None of the"),
     case("a core of 0", "data describe plain.csv --min-interactions 0", "min_interactions is 0"),
     case("an unknown way to merge", "data describe plain.csv --merge mean", "mean", "'max', 'sum', 'last'"),
+    case("a negative weight", "data describe plain.csv --weight-slope -1", "weight_slope is -1.0"),
     case("last without times", "train small.csv --merge last --out out", "time", small_csv=HEADER + DATA),
     # training
     case(

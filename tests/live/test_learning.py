@@ -23,6 +23,7 @@ from alteraser import (
     SettingError,
     UnknownInteractions,
     fit,
+    interactions,
 )
 from alteraser.data.interactions import Side
 
@@ -149,6 +150,34 @@ def test_a_frame_is_read_as_data_is(full: Interactions, weighted: Interactions, 
     frame = pl.DataFrame({"user_id": ["new"], "item_id": ["i1"], "weight": [2.5]})
     assert LiveModel(original, full).learn(frame.drop("weight")).change.after.values.tolist() == [1.0]
     assert LiveModel(original, weighted).learn(frame.to_pandas()).change.after.values.tolist() == [2.5]
+
+
+@pytest.mark.parametrize("merge", ["sum", "max"])
+def test_what_is_learned_is_weighed_as_training_did(merge: Any, full: Interactions, small_model: Any) -> None:
+    rng = np.random.default_rng(3)
+    frame = full.to_frame().with_columns(plays=pl.Series(rng.integers(1, 5, len(full)).astype(np.float64)))
+    read: dict[str, Any] = {"weight": "plays", "merge": merge, "weight_offset": 1.0, "weight_slope": 2.5}
+    begin = interactions(frame.head(len(frame) - 20), **read)
+    plays = frame.head(1)["plays"][0]
+    assert begin.by(Side.USERS).weights.max() == 1 + 2.5 * 4
+    assert begin.by(Side.USERS).weights_of(*_rows(begin, frame.head(1)), n_columns=begin.n_items).values[0] == (
+        1 + 2.5 * plays
+    )
+    model = fit(small_model(begin, dim=4, objective=OBJECTIVE), begin, trainer=EXACT).model
+    live = LiveModel(model, begin)
+    again = frame.head(15).with_columns(plays=pl.lit(3.0))  # known pairs once more, and new ones
+    live.learn(pl.concat([again, frame.tail(20)]).rename({"plays": "weight"}))
+    live.forget([{"user": frame["user_id"][30]}])
+    whole = pl.concat([frame, again]).filter(pl.col("user_id") != frame["user_id"][30])
+    assert live.remain.digest() == interactions(whole, **read).digest()
+    assert live._refiner.state.n_entries == live.remain.by(Side.USERS).n_entries
+    by_user, entries = live.remain.by(Side.USERS), live._refiner.state.sides[Side.USERS].entries
+    packed = entries.packed(np.arange(live.remain.n_users))
+    np.testing.assert_array_equal(packed.weights, by_user.weights)
+
+
+def _rows(data: Interactions, frame: pl.DataFrame) -> tuple[Any, Any]:
+    return data.user_vocabulary.rows(frame["user_id"]), data.item_vocabulary.rows(frame["item_id"])
 
 
 def test_penalties_of_others_do_not_follow_the_number_of_rows(full: Interactions, original: Any) -> None:

@@ -104,6 +104,18 @@ class DataOptions:
         Literal["max", "sum", "last"] | None,
         _option("--merge", "How the weights of a repeated pair become one.", "max|sum|last"),
     ] = None
+    weight_offset: Annotated[
+        float | None,
+        _option(
+            "--weight-offset", "A pair whose events merge to r weighs this + slope·r; 0 if not given.", "X"
+        ),
+    ] = None
+    weight_slope: Annotated[
+        float | None,
+        _option(
+            "--weight-slope", "A pair whose events merge to r weighs offset + this·r; 1 if not given.", "X"
+        ),
+    ] = None
     separator: Annotated[
         str | None,
         _option(
@@ -142,6 +154,7 @@ class DataOptions:
         from alteraser.data.files import in_own_form
 
         unused: dict[str, Any] = {"weight": None, "time": None, "merge": "max", "min_interactions": None}
+        unused |= {"weight_offset": 0.0, "weight_slope": 1.0}
         read_options = self.read_options(name_or_path, base).with_options(unused)
         if not is_dataset(name_or_path) and Path(name_or_path).is_file():
             read_options = in_own_form(name_or_path, read_options)

@@ -46,7 +46,7 @@ class EventStore:
     def __init__(self, data: Interactions, audience: Audience | None = None) -> None:
         """Without an `audience` the users of an item are found by a look at all events."""
         events = data.events.sort("user", maintain_order=True)
-        self._merge = data.merge
+        self._merge, self._weighing = data.merge, data.weighing
         self._columns = {name: EventColumn(events[name]) for name in events.columns if name != "user"}
         self._counts = np.bincount(events["user"].to_numpy(), minlength=data.n_users)
         self._starts = np.cumsum(self._counts) - self._counts
@@ -84,6 +84,8 @@ class EventStore:
             time="time" if "time" in self._columns and "time" in there else None,
             any_rating=True,
             merge=self._merge,
+            weight_offset=self._weighing.offset,
+            weight_slope=self._weighing.slope,
         )
         return interactions(frame, read_options=options)
 
@@ -167,9 +169,9 @@ class EventStore:
     def _whole_pairs(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> Change:
         """The change when events go each of which is the only one of its pair."""
         weight = self._columns.get("weight")
-        values = np.ones(len(places), np.float32) if weight is None else weight.values[places]
+        merged = np.ones(len(places), np.float32) if weight is None else weight.values[places]
         items = self._columns["item"].values[places].astype(np.int64)
-        before = PairWeights.of(values.astype(np.float32, copy=False))
+        before = PairWeights.of(self._weighing.weights(merged).astype(np.float32, copy=False))
         return Change(users, items, before, PairWeights.absent(len(places)))
 
     def _matched_alone(self, requested: Requests, users: Rows, places: Rows) -> Match | None:
@@ -237,7 +239,7 @@ class EventStore:
             name: column.at(places) for name, column in self._columns.items()
         }
         users, items = (self._ids[side].vocabulary() for side in (Side.USERS, Side.ITEMS))
-        return Interactions(pl.DataFrame(columns), users, items, self._merge)
+        return Interactions(pl.DataFrame(columns), users, items, self._merge, self._weighing)
 
     def _users_concerned(self, requested: Requests) -> NDArray[np.int64]:
         """The rows of the users whose events a request may reach."""
@@ -267,6 +269,7 @@ class EventStore:
             self._ids[Side.USERS].vocabulary(users),
             self._ids[Side.ITEMS].vocabulary(items),
             self._merge,
+            self._weighing,
         )
         return local, users, items.astype(np.int64)
 
@@ -298,8 +301,8 @@ class EventStore:
         held = _among(pairs, owners * step + items) & (items < step) & ~np.isin(places, without)
         if len(pairs) == len(keys) and not held.any():  # new pairs, each with one event
             weight = new.columns.get("weight")
-            values = np.ones(len(keys), np.float32) if weight is None else weight.to_numpy()[first]
-            after = PairWeights.of(values.astype(np.float32))
+            merged = np.ones(len(keys), np.float32) if weight is None else weight.to_numpy()[first]
+            after = PairWeights.of(self._weighing.weights(merged).astype(np.float32))
             return Change(pairs // step, pairs % step, PairWeights.absent(len(pairs)), after)
         earlier = {name: column.at(places[held]) for name, column in self._columns.items() if name != "item"}
         at = np.searchsorted(pairs, (owners * step + items)[held])
@@ -313,7 +316,7 @@ class EventStore:
         events = pl.DataFrame({"user": pair, "item": np.zeros_like(pair)} | columns)
         each, one = (Vocabulary(pl.Series(np.arange(n))) for n in (n_pairs, 1))
         rows = np.arange(n_pairs)
-        by_pair = Interactions(events, each, one, self._merge).by(Side.USERS)
+        by_pair = Interactions(events, each, one, self._merge, self._weighing).by(Side.USERS)
         return by_pair.weights_of(rows, np.zeros_like(rows), n_columns=1)
 
     def _add(self, new: NewEvents) -> None:

@@ -201,4 +201,6 @@ def written_read_options(data: Interactions) -> ReadOptions:
         weight="weight" if "weight" in there else None,
         time="time" if "time" in there else None,
         merge=data.merge,
+        weight_offset=data.weighing.offset,
+        weight_slope=data.weighing.slope,
     )

@@ -59,6 +59,7 @@ def _from_table(table: pl.DataFrame, read_options: ReadOptions, enough: NDArray[
         weights,
         table[read_options.time] if read_options.time is not None else None,
         merge=read_options.merge,
+        weighing=read_options.weighing,
     )
 
 
@@ -69,11 +70,12 @@ def _is_sparse(frame: Any) -> bool:
 
 
 def _from_matrix(matrix: Any, read_options: ReadOptions) -> Interactions:
-    default = ReadOptions(min_interactions=read_options.min_interactions, merge=read_options.merge)
+    applying = ("min_interactions", "merge", "weight_offset", "weight_slope")
+    default = ReadOptions(**{name: getattr(read_options, name) for name in applying})
     if read_options != default:
         raise SettingError(
-            "A sparse matrix has no columns to name: of the read options only min_interactions and merge "
-            "apply to it. Give a frame with the columns instead."
+            f"A sparse matrix has no columns to name: of the read options only {', '.join(applying)} apply to it. "
+            f"Give a frame with the columns instead."
         )
     import scipy.sparse as sp
 
@@ -86,7 +88,9 @@ def _from_matrix(matrix: Any, read_options: ReadOptions) -> Interactions:
     entries.eliminate_zeros()
     n_users, n_items = entries.shape
     users, items = (pl.Series(part.astype(np.int64)) for part in entries.coords)
-    data = Interactions.from_columns(users, items, pl.Series(entries.data), merge=read_options.merge)
+    data = Interactions.from_columns(
+        users, items, pl.Series(entries.data), merge=read_options.merge, weighing=read_options.weighing
+    )
     rows = {
         name: pl.Series(part.astype(np.int32))
         for name, part in zip(("user", "item"), entries.coords, strict=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from alteraser.data.columns import as_type, checked_ids, checked_times, checked_weights
 from alteraser.data.csr import CSR
+from alteraser.data.weighing import PLAIN, Weighing
 from alteraser.errors import DataError, MismatchError, SettingError
 
 Merge = Literal["max", "sum", "last"]
@@ -83,13 +84,15 @@ class Vocabulary:
 class Interactions:
     """Events as columns `user`, `item` (row numbers) and, where known, `weight` and `time`.
 
-    Events stay as they came, so that a period can be deleted alone; `by` merges repeated pairs (by `merge`).
+    Events stay as they came, so that a period can be deleted alone; `by` merges repeated pairs (by `merge`), and
+    `weighing` makes the weights of pairs of what they are merged to.
     """
 
     events: pl.DataFrame
     user_vocabulary: Vocabulary
     item_vocabulary: Vocabulary
     merge: Merge = "max"
+    weighing: Weighing = PLAIN
 
     def __post_init__(self) -> None:
         if self.merge not in MERGES:
@@ -112,6 +115,7 @@ class Interactions:
         times: pl.Series | None = None,
         *,
         merge: Merge = "max",
+        weighing: Weighing = PLAIN,
     ) -> Self:
         """Interactions with a vocabulary of their own, checked: no null ids, weights finite and from 0 up."""
         if len(user_ids) == 0:
@@ -126,7 +130,7 @@ class Interactions:
             columns["weight"] = checked_weights(weights)
         if times is not None:
             columns["time"] = checked_times(times)
-        return cls(pl.DataFrame(columns), user_vocabulary, item_vocabulary, merge)
+        return cls(pl.DataFrame(columns), user_vocabulary, item_vocabulary, merge, weighing)
 
     def __len__(self) -> int:
         return self.events.height
@@ -168,11 +172,17 @@ class Interactions:
 
     @cached_property
     def _matrix(self) -> Any:
+        matrix = self._merged
+        matrix.data = self.weighing.weights(matrix.data)
+        return _within_single_precision(matrix)
+
+    @property
+    def _merged(self) -> Any:
         shape = (self.n_users, self.n_items)
         weighted = "weight" in self.events.columns
         if self.merge == "sum":
             values = self.events["weight"].cast(pl.Float64).to_numpy() if weighted else np.ones(len(self))
-            return _summed(_sorted_csr(values, self.users, self.items, shape))
+            return _sorted_csr(values, self.users, self.items, shape)
         if not weighted:
             matrix = _sorted_csr(np.ones(len(self), np.float32), self.users, self.items, shape)
             matrix.data[:] = 1
@@ -285,12 +295,12 @@ def _sorted_csr(
     return matrix
 
 
-def _summed(matrix: Any) -> Any:
+def _within_single_precision(matrix: Any) -> Any:
     n_large = int((matrix.data > np.finfo(np.float32).max).sum())
     if n_large > 0:
         raise DataError(
-            f"The weights of {n_large} of {matrix.nnz} pairs sum to more than a 32-bit float holds. Give smaller "
-            f"weights, or merge repeated pairs with merge='max' (--merge max)."
+            f"The weights of {n_large} of {matrix.nnz} pairs come to more than a 32-bit float holds. Give smaller "
+            f"weights or a smaller weight_slope, or merge repeated pairs with merge='max' (--merge max)."
         )
     return matrix
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypedDict
 
 from alteraser.data.interactions import MERGES, Merge
+from alteraser.data.weighing import Weighing
 from alteraser.errors import SettingError
 
 
@@ -24,6 +25,8 @@ class ReadKeywords(TypedDict, total=False):
     any_rating: bool
     min_interactions: int | None
     merge: Merge
+    weight_offset: float
+    weight_slope: float
     separator: str | None
     header: bool
 
@@ -36,7 +39,8 @@ class ReadOptions:
     column. `rating` is the column that `min_rating` cuts, the one called rating, stars or score unless given; where
     there is one, either `min_rating` or `any_rating` is wanted. `separator` and `header` are of text files: the
     separator follows from the ending unless given; without a header columns are named by their place, "1" being the
-    first, and users, items and ratings are the first three unless given.
+    first, and users, items and ratings are the first three unless given. A pair whose events merge to r, 1 where
+    there is no `weight`, weighs `weight_offset` + `weight_slope`·r.
     """
 
     user: str = "user_id"
@@ -48,6 +52,8 @@ class ReadOptions:
     any_rating: bool = False
     min_interactions: int | None = None
     merge: Merge = "max"
+    weight_offset: float = 0.0
+    weight_slope: float = 1.0
     separator: str | None = None
     header: bool = True
 
@@ -79,8 +85,14 @@ class ReadOptions:
                 f"separator is {apart!r}; it must be what stands between two fields, as ';' or '::', and neither a "
                 f"quotation mark nor the end of a line."
             )
+        _ = self.weighing  # checks both numbers
         if self.merge not in MERGES:
             raise SettingError(f"merge is {self.merge!r}; it must be one of {', '.join(MERGES)}.")
+
+    @property
+    def weighing(self) -> Weighing:
+        """How the weight of a pair comes of its merged events."""
+        return Weighing(self.weight_offset, self.weight_slope)
 
     @property
     def columns(self) -> dict[str, str]:
@@ -107,7 +119,7 @@ class ReadOptions:
         """The same for who has what, however it was rated or weighed and however rare it is."""
         return self.with_options(
             {"weight": None, "time": None, "rating": None, "any_rating": True, "merge": "max"}
-            | {"min_interactions": None}
+            | {"weight_offset": 0.0, "weight_slope": 1.0, "min_interactions": None}
         )
 
     def to_dict(self) -> dict[str, Any]:
