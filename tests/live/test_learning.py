@@ -160,9 +160,9 @@ def test_what_is_learned_is_weighed_as_training_did(merge: Any, full: Interactio
     begin = interactions(frame.head(len(frame) - 20), **read)
     plays = frame.head(1)["plays"][0]
     assert begin.by(Side.USERS).weights.max() == 1 + 2.5 * 4
-    assert begin.by(Side.USERS).weights_of(*_rows(begin, frame.head(1)), n_columns=begin.n_items).values[0] == (
-        1 + 2.5 * plays
-    )
+    assert begin.by(Side.USERS).weights_of(*_rows(begin, frame.head(1)), n_columns=begin.n_items).values[
+        0
+    ] == (1 + 2.5 * plays)
     model = fit(small_model(begin, dim=4, objective=OBJECTIVE), begin, trainer=EXACT).model
     live = LiveModel(model, begin)
     again = frame.head(15).with_columns(plays=pl.lit(3.0))  # known pairs once more, and new ones

@@ -33,6 +33,8 @@ TOLERANCE = 0.3
 # What a clean-up leaves of the drift, and the rounds that it takes at most, each of which may leave ROUND of what there
 # was. Set by hand.
 CLEAN, MAX_ROUNDS, ROUND = 0.05, 5, 0.3
+# After two rounds that leave more than this share of the drift, what is left is not to be had. Set by hand.
+POOR_ROUND = 0.7
 
 
 class LiveModel(Generic[QuadraticModel]):
@@ -72,7 +74,8 @@ class LiveModel(Generic[QuadraticModel]):
         state = LiveState(model, data, training_gap=training_gap)
         self._refiner, self._events = Refiner(state), EventStore(data, state.audience)
         self._scope, self._budget = AutoRows(tolerance), budget_seconds
-        self._limit = drift_limit * model.loss(data)
+        self._limit = self._clean_up_at = drift_limit * model.loss(data)
+        _ = self._refiner.own_decrement  # looked up once, for all requests
 
     @property
     def settings(self) -> dict[str, float]:
@@ -137,9 +140,12 @@ class LiveModel(Generic[QuadraticModel]):
                 out_of_time=out_of_time,
             )
         rounds, drift = [refined], self.drift()
-        if drift.loss_gap > self._limit and not out_of_time():
-            rounds += self._clean_up(out_of_time)
-            drift = self.drift()
+        if drift.loss_gap > self._clean_up_at and not out_of_time():
+            if not refined.would_train:
+                rounds += self._clean_up(out_of_time)
+                drift = self.drift()
+            # Far from an optimum the drift may not get below its limit but by training; not every change tries it.
+            self._clean_up_at = max(self._limit, 2 * drift.loss_gap)
         cost = Cost(
             seconds=time.perf_counter() - began,
             steps=sum(len(each.changes) for each in rounds),
@@ -221,10 +227,14 @@ class LiveModel(Generic[QuadraticModel]):
     def _clean_up(self, out_of_time: OutOfTime) -> list[Refined]:
         """Refines all rows until both a twentieth of the drift is left and no more than half of its limit."""
         rounds: list[Refined] = []
+        n_poor = 0
         wanted = min(CLEAN * self.drift().loss_gap, self._limit / 2)
         for _ in range(MAX_ROUNDS):
+            before = self.drift().loss_gap
             rounds.append(self._refiner.refine_all(tolerance=ROUND, out_of_time=out_of_time))
-            if self.drift().loss_gap <= wanted or out_of_time():
+            after = self.drift().loss_gap
+            n_poor += after > POOR_ROUND * before
+            if after <= wanted or n_poor == 2 or out_of_time():
                 break
         return rounds
 
