@@ -14,6 +14,7 @@ from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.csr import PairWeights, ranges
 from alteraser.data.event_columns import EventColumn, NewEvents, Rows, StoredIds
 from alteraser.data.frames import interactions
+from alteraser.data.growing import RowRooms, appended
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.request_parsing import CONDITIONS
@@ -25,8 +26,6 @@ Audience = Callable[[Rows], Rows]
 """The rows of the users who have an event with any of some items."""
 NOBODY = np.empty(0, np.int64)
 NOTHING_ASKED = Match(np.empty(0, np.bool_), RequestCounts(NOBODY, 0, 0, 0))
-# What a user who outgrows the room of their events gets beyond what is needed, as a share of that. A usual value.
-SPARE = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,8 +48,8 @@ class EventStore:
         self._merge, self._weighing = data.merge, data.weighing
         self._columns = {name: EventColumn(events[name]) for name in events.columns if name != "user"}
         self._counts = np.bincount(events["user"].to_numpy(), minlength=data.n_users)
-        self._starts = np.cumsum(self._counts) - self._counts
-        self._ends = self._starts + self._counts  # of each user's room
+        starts = np.cumsum(self._counts) - self._counts
+        self._rooms = RowRooms(starts, starts + self._counts, len(data))
         self._ids = {side: StoredIds(data.vocabulary(side)) for side in Side}
         self._of_item = np.bincount(events["item"].to_numpy(), minlength=data.n_items)
         self._n_events = len(data)
@@ -323,11 +322,11 @@ class EventStore:
         for side, ids in new.ids.items():
             self._ids[side].add(ids)
         more = len(self._ids[Side.USERS]) - self.n_users
-        self._counts = np.concatenate([self._counts, np.zeros(more, np.int64)])
-        end = np.full(more, self._columns["item"].size)
-        self._starts, self._ends = np.concatenate([self._starts, end]), np.concatenate([self._ends, end])
-        more = len(self._ids[Side.ITEMS]) - self.n_items
-        self._of_item = np.concatenate([self._of_item, np.zeros(more, np.int64)])
+        if more:
+            self._rooms.add_rows(more)
+            self._counts = appended(self._counts, np.zeros(more, np.int64))
+        if more := len(self._ids[Side.ITEMS]) - self.n_items:
+            self._of_item = appended(self._of_item, np.zeros(more, np.int64))
         users, n_new = np.unique(new.users, return_counts=True)
         self._make_room(users, n_new)
         order = np.argsort(new.users, kind="stable")
@@ -339,17 +338,15 @@ class EventStore:
         np.add.at(self._of_item, new.items, 1)
 
     def _make_room(self, users: Rows, n_new: Rows) -> None:
-        """Moves the events of users who have no room for so many more to the end of the columns."""
-        wanted = self._counts[users] + n_new
-        short = self._starts[users] + wanted > self._ends[users]
-        users, wanted = users[short], wanted[short]
-        room = wanted + np.ceil(SPARE * wanted).astype(np.int64)
-        starts = self._columns["item"].size + np.cumsum(room) - room
-        places = ranges(self._starts[users], self._counts[users])
-        for column in self._columns.values():
-            column.grow(int(room.sum()))
-            column.move(places, ranges(starts, self._counts[users]), places)
-        self._starts[users], self._ends[users] = starts, starts + room
+        """Moves the events of users who have no room for so many more."""
+        moved = self._rooms.make_room(users, n_new, self._counts)
+        if moved is not None:
+            for column in self._columns.values():
+                column.relocate(moved)
+
+    @property
+    def _starts(self) -> Rows:
+        return self._rooms.starts
 
 
 def _as_frame(events: Any) -> Any:
