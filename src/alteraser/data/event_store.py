@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.csr import PairWeights, ranges
 from alteraser.data.event_columns import EventColumn, NewEvents, Rows, StoredIds
-from alteraser.data.frames import interactions
+from alteraser.data.frames import column_names, interactions
 from alteraser.data.growing import RowRooms, appended
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.request_parsing import CONDITIONS
 from alteraser.data.requests import Match, Missing, Requests, check_missing
 from alteraser.data.time_ranks import epoch_units
+from alteraser.data.weighing import Weighing
 from alteraser.errors import DataError, NothingRemains
 
 Audience = Callable[[Rows], Rows]
@@ -70,6 +71,11 @@ class EventStore:
     def n_items(self) -> int:
         return len(self._of_item)
 
+    @property
+    def weighing(self) -> Weighing:
+        """How the weight of a pair follows from its merged events."""
+        return self._weighing
+
     def read(self, events: Any) -> Interactions:
         """The events of a frame or of dictionaries, one for each event or for each column.
 
@@ -77,7 +83,7 @@ class EventStore:
         among it, is passed over.
         """
         frame = _as_frame(events)
-        there = [str(name) for name in frame.columns]
+        there = column_names(frame)
         options = ReadOptions(
             weight="weight" if "weight" in self._columns or "weight" in there else None,
             time="time" if "time" in self._columns and "time" in there else None,
@@ -353,7 +359,13 @@ def _as_frame(events: Any) -> Any:
     """What has columns as it is; dictionaries as a frame."""
     rows = list(events) if isinstance(events, list | tuple) else None
     if isinstance(events, Mapping) or (rows and all(isinstance(row, Mapping) for row in rows)):
-        return pl.DataFrame(events)
+        try:
+            return pl.DataFrame(events if rows is None else rows, infer_schema_length=None)
+        except (pl.exceptions.PolarsError, TypeError, ValueError):  # its text may name an id
+            raise DataError(
+                "The dictionaries of events do not fit together; under each key values of one type are wanted, as "
+                "many as under the others."
+            ) from None
     if not hasattr(events, "columns"):
         raise DataError(
             f"{type(events).__name__} came as events; Interactions, a frame, or a list of dictionaries with user and "
