@@ -24,12 +24,12 @@ from alteraser.live.model import LiveModel
 from alteraser.measure.agreement import rbo
 from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
+from alteraser.train.named import TO_THE_OPTIMUM
 from alteraser.tuning.choose import choose_objective
 from benchmarks.formula import Formula, Pairs
 from benchmarks.kinds.originals import DIM, load_data
 from benchmarks.kinds.reference import in_double
 from benchmarks.learning import EVENTS, N_EVENTS, EventSampler
-from studies.settings import TO_THE_OPTIMUM
 
 DATASETS = ("ml-1m", "generated 1 M")
 N_CHANGES, N_USERS, N_MOMENTS = 10_000, 1000, 20
