@@ -30,6 +30,7 @@ from alteraser.data.datasets import load_dataset
 from alteraser.data.interactions import Interactions
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
+from alteraser.train.named import TO_THE_OPTIMUM
 from benchmarks.formula import Formula, Pairs
 from benchmarks.page import RESULTS
 from benchmarks.requests import lowest
@@ -37,7 +38,6 @@ from benchmarks.timing import alternating, quartiles, ratios
 from evidence.page import table as markdown
 from evidence.revision import ROOT, git
 from evidence.store import Store
-from studies.settings import TO_THE_OPTIMUM
 
 WORKER = Path(__file__).with_name("against_worker.py")
 DIM, N_BATCH, N_REQUESTS = 64, 64, 20

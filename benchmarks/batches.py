@@ -10,9 +10,10 @@ from alteraser.data.datasets import load_dataset
 from alteraser.data.split import holdout, privacy_requests
 from alteraser.measure.compare import FORGETTING, compare
 from alteraser.models.mf import MF
+from alteraser.train.named import TO_THE_OPTIMUM
 from alteraser.unlearn.alteraser import AltEraser
 from benchmarks.timing import median_ratio
-from studies.settings import TO_THE_OPTIMUM, chosen_settings, paper_datasets
+from studies.settings import chosen_settings, paper_datasets
 
 LIMITS = {"ratio": 0.5, "rbo_below": 0.01}
 SCOPES = {"affected": AltEraser(scope="affected"), "all": AltEraser(scope="all")}

@@ -41,7 +41,8 @@ def _of(name: str, data: Interactions) -> dict[str, Any]:
     objective = choose_objective(data, dim=DIM, rng=rng).objective
     start = MF.sized_for(data, dim=DIM, objective=objective, rng=rng)
     model = ALS().train(start, data, rng=None).model
-    live, new = LiveModel(model, data), NewEvents(data)
+    live, new = LiveModel(model, data), EventSampler(data)
+    live.learn(new.draw(EVENTS, rng))  # from here on its arrays have a little room
     figures = []
     for kind in KINDS:
         copy.deepcopy(live).learn(
@@ -56,7 +57,7 @@ def _of(name: str, data: Interactions) -> dict[str, Any]:
     return {"dataset": name, "kinds": figures}
 
 
-class NewEvents:
+class EventSampler:
     """Draws events that the data does not have, of users and items as they are drawn from its events."""
 
     def __init__(self, data: Interactions) -> None:

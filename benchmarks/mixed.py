@@ -24,14 +24,15 @@ from alteraser.live.model import LiveModel
 from alteraser.measure.agreement import rbo
 from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
+from alteraser.train.named import TO_THE_OPTIMUM
 from alteraser.tuning.choose import choose_objective
 from benchmarks.formula import Formula, Pairs
 from benchmarks.kinds.originals import DIM, load_data
-from benchmarks.learning import EVENTS, NewEvents
-from studies.settings import TO_THE_OPTIMUM
+from benchmarks.kinds.reference import in_double
+from benchmarks.learning import EVENTS, N_EVENTS, EventSampler
 
 DATASETS = ("ml-1m", "generated 1 M")
-N_CHANGES, N_USERS, N_MOMENTS, N_EVENTS = 10_000, 1000, 20, 20
+N_CHANGES, N_USERS, N_MOMENTS = 10_000, 1000, 20
 ACCOUNTS, ITEMS, FORGETS = 0.1, 0.01, 0.4
 DRIFT_LIMIT = 1e-4
 LIMITS = {
@@ -156,7 +157,7 @@ def _sized(start: MF, data: Interactions, rng: np.random.Generator) -> MF:
 def _gap(live: LiveModel[MF]) -> float:
     """How much lower the loss could be: the optimum next to the model, by formula."""
     remain, model = live.remain, live.model
-    lowest = TO_THE_OPTIMUM.train(_in_double(model), remain, rng=None).model
+    lowest = TO_THE_OPTIMUM.train(in_double(model), remain, rng=None).model
     by_user = remain.by(Side.USERS)  # events of a pair merged
     pairs = Pairs(
         by_user.owners().astype(np.int64),
@@ -166,16 +167,12 @@ def _gap(live: LiveModel[MF]) -> float:
     return Formula(model, pairs).loss - Formula(lowest, pairs).loss
 
 
-def _in_double(model: MF) -> MF:
-    return model.with_parameters({name: value.double() for name, value in model.parameters().items()})
-
-
 def _learned_and_forgotten(
     live: LiveModel[MF], users: NDArray[np.int64], rng: np.random.Generator, n_changes: int = 50
 ) -> dict[str, float]:
     """How far scores are moved by changes that are learned and then forgotten, at once and after a clean-up."""
     live.clean_up()
-    draw, before = NewEvents(live.remain), live.model
+    draw, before = EventSampler(live.remain), live.model
     learned = [draw.draw(EVENTS, rng) for _ in range(n_changes)]
     events = pl.concat(learned).unique()
     for change in learned:

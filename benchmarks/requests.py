@@ -28,7 +28,7 @@ from alteraser.optim.newton import ah_newton
 from alteraser.sweep.joint import JointNewton
 from alteraser.sweep.sweep import Model, Sweeper, repeat
 from alteraser.train.als import ALS
-from studies.settings import TO_THE_OPTIMUM
+from alteraser.train.named import TO_THE_OPTIMUM
 
 OBJECTIVE = Objective(w0=0.3, l2=0.01)
 N_TIMED = 7  # rounds of requests and a retraining

@@ -23,12 +23,12 @@ from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
 from alteraser.train.adamw import AdamW
 from alteraser.train.als import ALS
+from alteraser.train.named import TO_THE_OPTIMUM
 from alteraser.unlearn.alteraser import AltEraser
 from alteraser.unlearn.base import Unlearner
 from alteraser.unlearn.retrain import Retrain, WarmStart
 from benchmarks.requests import lowest
 from benchmarks.rivals import OBJECTIVE, Implicit
-from studies.settings import TO_THE_OPTIMUM
 
 DIM, ROUNDS = 64, 3
 IMPLICIT_ITERATIONS = 15  # implicit's own default

@@ -16,10 +16,11 @@ from alteraser.optim.solvers import SOLVERS
 from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.joint import JointNewton
 from alteraser.train.als import ALS
+from alteraser.train.named import TO_THE_OPTIMUM
 from alteraser.unlearn.alteraser import AltEraser
 from alteraser.unlearn.base import Unlearner
 from alteraser.unlearn.retrain import Retrain, WarmStart
-from studies.settings import TO_THE_OPTIMUM, Regime, Settings
+from studies.settings import Regime, Settings
 
 ORIGINAL, RETRAIN, RETRAIN_STAR, WARM_START = "Original", "Retrain", "Retrain*", "Warm-Start"
 RETRAIN_INDEPENDENT = "Retrain (independent)"

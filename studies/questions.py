@@ -21,6 +21,7 @@ from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.joint import JointNewton
 from alteraser.sweep.sweep import Acceleration
 from alteraser.train.als import ALS
+from alteraser.train.named import TO_THE_OPTIMUM
 from alteraser.unlearn.base import Unlearner
 from studies.methods import (
     AH_NEWTON,
@@ -36,7 +37,7 @@ from studies.methods import (
     retrain,
 )
 from studies.run import Case, figures_of, prepare, timed, train_original
-from studies.settings import TO_THE_OPTIMUM, Settings
+from studies.settings import Settings
 
 Announce = Callable[[str], None]
 Records = list[dict[str, Any]]

@@ -9,15 +9,13 @@ from typing import Any, Literal
 
 from alteraser.errors import SettingError
 from alteraser.models.objective import Objective
-from alteraser.sweep.joint import JointNewton
 from alteraser.train.adamw import AdamW
-from alteraser.train.als import ALS
 from alteraser.train.base import Trainer
+from alteraser.train.named import TO_THE_OPTIMUM
 
 Regime = Literal["paper", "converged"]
 REGIMES: tuple[Regime, ...] = ("paper", "converged")
 CHOSEN = Path(__file__).with_name("settings.json")
-TO_THE_OPTIMUM = ALS(max_passes=1000, tolerance=1e-9, acceleration=JointNewton(switch_below=1e-5))
 
 
 @dataclass(frozen=True)

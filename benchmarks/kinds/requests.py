@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,11 @@ class Asked:
 
     requests: Requests
     deleted: NDArray[np.bool_]
+
+    @property
+    def digest(self) -> str:
+        """A name for what is deleted, for files; who it is cannot be told from it without the data."""
+        return hashlib.sha256(np.packbits(self.deleted).tobytes()).hexdigest()[:16]
 
 
 class Sampler:
@@ -133,7 +139,7 @@ def with_times(data: Interactions) -> Interactions:
         return data
     times = np.random.default_rng(14).permutation(len(data)).astype(np.int64)
     events = data.events.with_columns(pl.Series("time", times))
-    return Interactions(events, data.user_vocabulary, data.item_vocabulary, data.merge)
+    return replace(data, events=events)
 
 
 def concerned(asked: Asked, data: Interactions) -> NDArray[np.int64]:

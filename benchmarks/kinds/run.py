@@ -139,7 +139,7 @@ class Bench:
     def references(self, kind: str, n: int) -> Result:
         """How near requests come to their references."""
         asked = self._sampler.sample(kind, _at_most(n, kind))
-        return {"references": [self._compare(each, f"{kind}-{i}") for i, each in enumerate(asked)]}
+        return {"references": [self._compare(each, f"{kind}-{each.digest}") for each in asked]}
 
     def scopes(self, kind: str) -> Result:
         """The default scope beside those it chooses from, and beside retraining."""
@@ -200,4 +200,5 @@ def _most_different(
     distances = np.asarray(squares)
     distances[but] = -1
     distances[remain.by(Side.USERS).counts == 0] = -1
-    return np.sort(np.argsort(-distances)[:N_OTHERS])
+    order = np.argsort(-distances)
+    return np.sort(order[distances[order] >= 0][:N_OTHERS])

@@ -14,10 +14,10 @@ from alteraser.live.model import LiveModel
 from alteraser.live.scopes import AffectedRows, AllRows
 from alteraser.models.mf import MF
 from alteraser.train.als import ALS
+from alteraser.train.named import TO_THE_OPTIMUM
 from benchmarks.kinds.reference import in_double, loss, zeroed
 from benchmarks.kinds.requests import Asked
 from evidence.store import Result
-from studies.settings import TO_THE_OPTIMUM
 
 # The tolerances that a forced scope is tried with, until it has gained so much of what the default has.
 TOLERANCES, ENOUGH = (0.6, 0.3, 0.15, 0.07, 0.03, 0.015, 0.007), 0.98

@@ -22,8 +22,8 @@ from alteraser.models.enmf import ENMF
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
+from alteraser.train.named import TO_THE_OPTIMUM
 from benchmarks.never_worse.records import LONG_SESSION, WAYS, Cell
-from studies.settings import TO_THE_OPTIMUM
 
 DIM = 32
 OBJECTIVES = {

@@ -12,7 +12,7 @@ from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
 from benchmarks import mixed
 from benchmarks.generated import generated
-from benchmarks.learning import EVENTS, ITEM, KINDS, N_EVENTS, USER, NewEvents
+from benchmarks.learning import EVENTS, ITEM, KINDS, N_EVENTS, USER, EventSampler
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def model(data: Interactions) -> MF:
 @pytest.mark.parametrize("kind", KINDS)
 def test_new_events_are_new(kind: str, data: Interactions, model: MF) -> None:
     live = LiveModel(model, data)
-    events = NewEvents(data).draw(kind, np.random.default_rng(3))
+    events = EventSampler(data).draw(kind, np.random.default_rng(3))
     live.learn(events)
     added = live.remain.to_frame().height - data.to_frame().height
     assert added == len(events) == N_EVENTS

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
 from alteraser.errors import ModelFileError, SettingError
+from alteraser.models.objective import Objective
 from alteraser.train.adamw import AdamW
 from alteraser.train.als import ALS
 from alteraser.train.base import Trainer
-from alteraser.train.named import named_trainer, recorded, recorded_trainer
+from alteraser.train.named import TO_THE_OPTIMUM, named_trainer, recorded, recorded_trainer
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,8 @@ from alteraser.train.named import named_trainer, recorded, recorded_trainer
     [
         ALS(),
         ALS(max_passes=3, tolerance=0.5, solve_shared=True),
+        TO_THE_OPTIMUM,
+        replace(TO_THE_OPTIMUM, max_passes=7),
         AdamW(),
         AdamW(learning_rate=0.1, batch_users=7, max_epochs=2, min_improvement=0.0),
     ],
@@ -57,3 +62,13 @@ def test_a_trainer_has_only_its_own_settings() -> None:
         named_trainer("als", learning_rate=0.1)
     with pytest.raises(SettingError, match="als and adamw"):
         named_trainer("sgd")
+
+
+def test_newton_ends_at_the_optimum(random_data: Any, small_model: Any) -> None:
+    data = random_data(60, 40, density=0.15, seed=2)
+    start = small_model(data, dim=4, objective=Objective(w0=0.3, l2=0.5), dtype=torch.float64)
+    by_default, to_the_end = (
+        named_trainer(name).train(start, data, rng=None).model for name in ("als", "newton")
+    )
+    assert to_the_end.gradient_norm(data) < 1e-3 * by_default.gradient_norm(data)
+    assert to_the_end.loss(data) < by_default.loss(data)

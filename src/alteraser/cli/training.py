@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from alteraser.tuning.choose import Choice
 
 EXAMPLE = example("alteraser train ratings.parquet --out model")
-TrainerName = Literal["als", "adamw"]
+TrainerName = Literal["als", "newton", "adamw"]
 
 
 def known_kind(kind: str) -> str:
@@ -86,7 +86,9 @@ def train(
     trainer: Annotated[
         TrainerName,
         typer.Option(
-            help="als solves row after row; adamw follows gradients.", callback=_without_settings_of_another
+            help="als solves row after row; newton goes on from there to the optimum, where retrainings agree best; "
+            "adamw follows gradients.",
+            callback=_without_settings_of_another,
         ),
     ] = "als",
     dim: Annotated[int, typer.Option(help="Length of a user's or item's vector.")] = DIM,
@@ -116,13 +118,15 @@ def train(
     max_passes: Annotated[
         int | None,
         typer.Option(
-            help="At most so many passes (als) or epochs (adamw).", show_default="als 200, adamw 500"
+            help="At most so many passes (als, newton) or epochs (adamw).",
+            show_default="als 200, newton 1000, adamw 500",
         ),
     ] = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="Stop when the loss falls by less than this share.", show_default="als 1e-5, adamw 1e-4"
+            help="Stop when the loss falls by less than this share.",
+            show_default="als 1e-5, newton 1e-9, adamw 1e-4",
         ),
     ] = None,
     learning_rate: Annotated[

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from alteraser.data.columns import as_type
+from alteraser.data.growing import Relocation
 from alteraser.data.interactions import Interactions, Merge, Side, Vocabulary
 from alteraser.errors import DataError
 
@@ -33,11 +34,6 @@ class EventColumn:
         if self._nulls is None:
             return series
         return pl.select(pl.when(pl.Series(~self._nulls[places])).then(series)).to_series()
-
-    @property
-    def size(self) -> int:
-        """How many events there is room for."""
-        return len(self.values)
 
     def between(self, start: str | None, end: str | None, places: Rows) -> NDArray[np.bool_] | None:
         """Which values lie in a period; None unless these, and both of its ends that are given, are whole numbers."""
@@ -68,16 +64,16 @@ class EventColumn:
             )
         return times.cast(self._dtype)
 
-    def grow(self, more: int) -> None:
-        """Makes room for so many more events at the end."""
-        self.values = np.concatenate([self.values, np.zeros(more, self.values.dtype)])
+    def relocate(self, moved: Relocation) -> None:
+        """Moves events to other places."""
+        self.values = moved.of(self.values)
         if self._nulls is not None:
-            self._nulls = np.concatenate([self._nulls, np.zeros(more, np.bool_)])
+            self._nulls = moved.of(self._nulls)
 
     def put(self, places: Rows, series: pl.Series) -> None:
         """Writes values, nulls among them, to places that are free."""
         if series.null_count() and self._nulls is None:
-            self._nulls = np.zeros(self.size, np.bool_)
+            self._nulls = np.zeros(len(self.values), np.bool_)
         if self._nulls is not None:
             self._nulls[places] = series.is_null().to_numpy()
         self.values[places] = series.to_physical().fill_null(0).to_numpy()

@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.csr import PairWeights, ranges
 from alteraser.data.event_columns import EventColumn, NewEvents, Rows, StoredIds
-from alteraser.data.frames import interactions
+from alteraser.data.frames import column_names, interactions
+from alteraser.data.growing import RowRooms, appended
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.request_parsing import CONDITIONS
 from alteraser.data.requests import Match, Missing, Requests, check_missing
 from alteraser.data.time_ranks import epoch_units
+from alteraser.data.weighing import Weighing
 from alteraser.errors import DataError, NothingRemains
 
 Audience = Callable[[Rows], Rows]
 """The rows of the users who have an event with any of some items."""
 NOBODY = np.empty(0, np.int64)
 NOTHING_ASKED = Match(np.empty(0, np.bool_), RequestCounts(NOBODY, 0, 0, 0))
-# What a user who outgrows the room of their events gets beyond what is needed, as a share of that. A usual value.
-SPARE = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,8 +49,8 @@ class EventStore:
         self._merge, self._weighing = data.merge, data.weighing
         self._columns = {name: EventColumn(events[name]) for name in events.columns if name != "user"}
         self._counts = np.bincount(events["user"].to_numpy(), minlength=data.n_users)
-        self._starts = np.cumsum(self._counts) - self._counts
-        self._ends = self._starts + self._counts  # of each user's room
+        starts = np.cumsum(self._counts) - self._counts
+        self._rooms = RowRooms(starts, starts + self._counts, len(data))
         self._ids = {side: StoredIds(data.vocabulary(side)) for side in Side}
         self._of_item = np.bincount(events["item"].to_numpy(), minlength=data.n_items)
         self._n_events = len(data)
@@ -71,6 +71,11 @@ class EventStore:
     def n_items(self) -> int:
         return len(self._of_item)
 
+    @property
+    def weighing(self) -> Weighing:
+        """How the weight of a pair follows from its merged events."""
+        return self._weighing
+
     def read(self, events: Any) -> Interactions:
         """The events of a frame or of dictionaries, one for each event or for each column.
 
@@ -78,7 +83,7 @@ class EventStore:
         among it, is passed over.
         """
         frame = _as_frame(events)
-        there = [str(name) for name in frame.columns]
+        there = column_names(frame)
         options = ReadOptions(
             weight="weight" if "weight" in self._columns or "weight" in there else None,
             time="time" if "time" in self._columns and "time" in there else None,
@@ -323,11 +328,11 @@ class EventStore:
         for side, ids in new.ids.items():
             self._ids[side].add(ids)
         more = len(self._ids[Side.USERS]) - self.n_users
-        self._counts = np.concatenate([self._counts, np.zeros(more, np.int64)])
-        end = np.full(more, self._columns["item"].size)
-        self._starts, self._ends = np.concatenate([self._starts, end]), np.concatenate([self._ends, end])
-        more = len(self._ids[Side.ITEMS]) - self.n_items
-        self._of_item = np.concatenate([self._of_item, np.zeros(more, np.int64)])
+        if more:
+            self._rooms.add_rows(more)
+            self._counts = appended(self._counts, np.zeros(more, np.int64))
+        if more := len(self._ids[Side.ITEMS]) - self.n_items:
+            self._of_item = appended(self._of_item, np.zeros(more, np.int64))
         users, n_new = np.unique(new.users, return_counts=True)
         self._make_room(users, n_new)
         order = np.argsort(new.users, kind="stable")
@@ -339,24 +344,28 @@ class EventStore:
         np.add.at(self._of_item, new.items, 1)
 
     def _make_room(self, users: Rows, n_new: Rows) -> None:
-        """Moves the events of users who have no room for so many more to the end of the columns."""
-        wanted = self._counts[users] + n_new
-        short = self._starts[users] + wanted > self._ends[users]
-        users, wanted = users[short], wanted[short]
-        room = wanted + np.ceil(SPARE * wanted).astype(np.int64)
-        starts = self._columns["item"].size + np.cumsum(room) - room
-        places = ranges(self._starts[users], self._counts[users])
-        for column in self._columns.values():
-            column.grow(int(room.sum()))
-            column.move(places, ranges(starts, self._counts[users]), places)
-        self._starts[users], self._ends[users] = starts, starts + room
+        """Moves the events of users who have no room for so many more."""
+        moved = self._rooms.make_room(users, n_new, self._counts)
+        if moved is not None:
+            for column in self._columns.values():
+                column.relocate(moved)
+
+    @property
+    def _starts(self) -> Rows:
+        return self._rooms.starts
 
 
 def _as_frame(events: Any) -> Any:
     """What has columns as it is; dictionaries as a frame."""
     rows = list(events) if isinstance(events, list | tuple) else None
     if isinstance(events, Mapping) or (rows and all(isinstance(row, Mapping) for row in rows)):
-        return pl.DataFrame(events)
+        try:
+            return pl.DataFrame(events if rows is None else rows, infer_schema_length=None)
+        except (pl.exceptions.PolarsError, TypeError, ValueError):  # its text may name an id
+            raise DataError(
+                "The dictionaries of events do not fit together; under each key values of one type are wanted, as "
+                "many as under the others."
+            ) from None
     if not hasattr(events, "columns"):
         raise DataError(
             f"{type(events).__name__} came as events; Interactions, a frame, or a list of dictionaries with user and "

@@ -47,6 +47,11 @@ def interactions(
     return compacted(data.only(enough))
 
 
+def column_names(frame: Any) -> list[str]:
+    """The names of the columns of a frame of any kind."""
+    return list(nw.from_native(frame).lazy().collect_schema().names())
+
+
 def _from_table(table: pl.DataFrame, read_options: ReadOptions, enough: NDArray[np.bool_]) -> Interactions:
     weights = table[read_options.weight] if read_options.weight is not None else None
     if weights is not None and weights.dtype.is_numeric():

@@ -85,7 +85,7 @@ class Interactions:
     """Events as columns `user`, `item` (row numbers) and, where known, `weight` and `time`.
 
     Events stay as they came, so that a period can be deleted alone; `by` merges repeated pairs (by `merge`), and
-    `weighing` makes the weights of pairs of what they are merged to.
+    `weighing` turns the merged values into weights.
     """
 
     events: pl.DataFrame

@@ -23,6 +23,8 @@ SAMPLE = 128
 REPRESENTATIVE = 0.1
 # Entries that could be visited in the time that a row takes besides its own; measured with 64 dimensions.
 ROW_COST = 50
+# Rows whose entries are gathered together where all rows are looked at; it bounds the memory.
+ROWS_AT_ONCE = 65_536
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -80,9 +82,10 @@ def decrement_of_original(state: LiveState[Any]) -> float:
     """The decrement of what the original was short of its optimum, in all rows, one by one."""
     total = 0.0
     for side, each in state.sides.items():
-        rows = np.arange(len(each))
-        own = state.whole_residual(side, rows) - state.residual(side, rows)
-        total += float(state.decrements(side, rows, own)[0].sum())
+        for begin in range(0, len(each), ROWS_AT_ONCE):
+            rows = np.arange(begin, min(begin + ROWS_AT_ONCE, len(each)))
+            own = state.whole_residual(side, rows) - state.residual(side, rows)
+            total += float(state.decrements(side, rows, own)[0].sum())
     return total
 
 

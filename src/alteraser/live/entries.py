@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alteraser.data.csr import CSR, PairWeights, ranges
+from alteraser.data.growing import RowRooms, appended
 from alteraser.kernels.editing import find_entries, set_entries
 from alteraser.kernels.sparse import SparseRows
-
-# What a row that outgrows its room gets beyond what it needs, as a share of that, so that growing stays cheap. A usual
-# value.
-SPARE = 0.5
 
 
 class Entries:
@@ -21,7 +18,7 @@ class Entries:
 
     def __init__(self, rows: SparseRows) -> None:
         self._rows = rows
-        self._ends = rows.stops.copy()  # of each row's room
+        self._rooms = RowRooms(rows.starts, rows.stops.copy(), len(rows.columns))
         self._n_entries = int((rows.stops - rows.starts).sum())
 
     @classmethod
@@ -79,28 +76,17 @@ class Entries:
 
     def grow(self, n_rows: int) -> None:
         """Appends empty rows until there are `n_rows`."""
-        more = np.full(n_rows - len(self), len(self._rows.columns), np.int64)
-        starts, stops = np.concatenate([self._rows.starts, more]), np.concatenate([self._rows.stops, more])
-        self._rows = self._rows._replace(starts=starts, stops=stops)
-        self._ends = np.concatenate([self._ends, more])
+        more = n_rows - len(self)
+        if more:
+            self._rooms.add_rows(more)
+            starts = self._rooms.starts
+            self._rows = self._rows._replace(starts=starts, stops=appended(self._rows.stops, starts[-more:]))
 
     def _make_room(self, rows: NDArray[np.int64], n_new: NDArray[np.int64]) -> None:
-        """Moves rows that have no room for so many more entries to the end of the arrays."""
-        counts = self.counts(rows)
-        short = self._ends[rows] < self._rows.stops[rows] + n_new
-        rows, counts, wanted = rows[short], counts[short], (counts + n_new)[short]
-        if len(rows) == 0:
-            return
-        room = wanted + np.ceil(SPARE * wanted).astype(np.int64)
-        old, n_old = ranges(self._rows.starts[rows], counts), len(self._rows.columns)
-        starts = n_old + np.cumsum(room) - room
-        columns, weights = (
-            np.concatenate([array, np.zeros(int(room.sum()), array.dtype)])
-            for array in (self._rows.columns, self._rows.weights)
-        )
-        for array in (columns, weights):
-            array[ranges(starts, counts)] = array[old]
-            array[old] = 0  # what is forgotten later must not be left behind here
-        self._rows = self._rows._replace(columns=columns, weights=weights)
-        self._rows.starts[rows], self._rows.stops[rows] = starts, starts + counts
-        self._ends[rows] = starts + room
+        """Moves rows that have no room for so many more entries."""
+        counts = self.all_counts()
+        moved = self._rooms.make_room(rows, n_new, counts)
+        if moved is not None:
+            columns, weights = (moved.of(array) for array in (self._rows.columns, self._rows.weights))
+            starts = self._rooms.starts
+            self._rows = SparseRows(starts, starts + counts, columns, weights)

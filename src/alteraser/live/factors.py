@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from alteraser.data.growing import appended
 from alteraser.data.interactions import Interactions, Side
 from alteraser.kernels import live as kernels
 from alteraser.models.base import Quadratic
@@ -112,10 +113,10 @@ class SideFactors:
     def grow(self, missing: Floats, l2: Floats) -> None:
         """Appends empty rows, at zero, with these weights."""
         kind, n = self.vectors.dtype, len(missing)
-        self.vectors = np.concatenate([self.vectors, np.zeros((n, self.vectors.shape[1]), kind)])
-        self.missing = np.concatenate([self.missing, missing.astype(kind)])
-        self.l2 = np.concatenate([self.l2, l2.astype(kind)])
-        self.squared_norms = np.concatenate([self.squared_norms, np.zeros(n, kind)])
+        self.vectors = appended(self.vectors, np.zeros((n, self.vectors.shape[1]), kind))
+        self.missing = appended(self.missing, missing.astype(kind))
+        self.l2 = appended(self.l2, l2.astype(kind))
+        self.squared_norms = appended(self.squared_norms, np.zeros(n, kind))
 
 
 def times(a: Floats, b: Floats) -> Floats:

@@ -103,9 +103,9 @@ class LiveModel(Generic[QuadraticModel]):
         """Learns new events: of known pairs, of new ones, of new users and items; what does not fit raises.
 
         `events` are `Interactions`, a frame with the columns that `interactions` looks for, and `weight` and `time`
-        where the data has them, or dictionaries of the same. They are merged with those that are there as reading all
-        of them would have merged them. A new user's vector is that of its events at once; of an id that was forgotten
-        nothing is left, and it is a new one.
+        where the data has them, or dictionaries of the same; those without a time match no period later. They are
+        merged with those that are there as reading all of them would have merged them. A new user's vector is that of
+        its events at once; of an id that was forgotten nothing is left, and it is a new one.
         """
         return self.apply(learn=events)
 
@@ -120,6 +120,8 @@ class LiveModel(Generic[QuadraticModel]):
 
         Requests are met by the events there were before; what is learned stays, even of a pair or user to forget.
         """
+        if forget is None and learn is None:
+            raise SettingError("Nothing came to forget or to learn; requests, events or both are wanted.")
         began, out_of_time = time.perf_counter(), time_limit(self._budget)
         if isinstance(forget, Request | Mapping):
             forget = [forget]
@@ -145,7 +147,8 @@ class LiveModel(Generic[QuadraticModel]):
                 rounds += self._clean_up(out_of_time)
                 drift = self.drift()
             # Far from an optimum the drift may not get below its limit but by training; not every change tries it.
-            self._clean_up_at = max(self._limit, 2 * drift.loss_gap)
+            if not out_of_time():
+                self._clean_up_at = max(self._limit, 2 * drift.loss_gap)
         cost = Cost(
             seconds=time.perf_counter() - began,
             steps=sum(len(each.changes) for each in rounds),
@@ -202,7 +205,8 @@ class LiveModel(Generic[QuadraticModel]):
         state = self._refiner.state
         recommender = self._recommender(state.current)
         rows, places, n_items = recommender.known_items(item_ids)
-        given = checked_weights(pl.Series(np.ones(n_items) if weights is None else list(weights))).to_numpy()
+        merged = checked_weights(pl.Series(np.ones(n_items) if weights is None else list(weights))).to_numpy()
+        given = self._events.weighing.weights(merged).astype(np.float32)
         if len(given) != n_items:
             raise SettingError(f"{len(given)} weights came for {n_items} items; one for each is wanted.")
         guest = Guest(state.scores_of(state.vector_for(rows, given[places])))
@@ -222,6 +226,7 @@ class LiveModel(Generic[QuadraticModel]):
     def clean_up(self) -> Drift:
         """Refines all rows, in a few rounds, until a twentieth of the drift is left and no more than half its limit."""
         self._clean_up(never)
+        self._clean_up_at = max(self._limit, 2 * self.drift().loss_gap)
         return self.drift()
 
     def _clean_up(self, out_of_time: OutOfTime) -> list[Refined]:

@@ -8,7 +8,8 @@ The prior residual, that of an original short of its optimum and of earlier requ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
@@ -43,14 +44,14 @@ MOST_COUPLED = 20.0
 # The part that the prior residual may have in a change of the loss before it is asked whether a step follows it. Set by
 # hand; at an optimum it has none.
 PRIOR_PART = 0.1
-# How many times the least that was estimated to be left an estimate may be until steps lead away: set by hand, with a
-# look at originals of three passes on ml-1m, where a pair then trained all rows for seconds.
+# Steps lead away once the estimate of what is left exceeds its lowest so far by this factor. Set by hand, with a look
+# at originals of three passes on ml-1m, where a pair then trained all rows for seconds.
 RISEN = 2.0
 # The estimate of what is left is right on average. For single requests on ml-100k and amazon-14core the truth was up to
 # 5.7 times the estimate.
 UNSURE = 6.0
-# How many times the estimate is told as drift, so that it is hardly ever too low. In nineteen of twenty requests of all
-# kinds on ml-1m, amazon-14core and kuairec-binary the truth was no more (docs/kinds.md).
+# The reported drift is this many times the estimate, so that it is hardly ever too low. In nineteen of twenty requests
+# of all kinds on ml-1m, amazon-14core and kuairec-binary the truth was no more (docs/kinds.md).
 SAFE = 5.0
 # The share of the gap beyond emptied rows that may be left, however much these have closed: most of the work is done.
 REST = 0.4
@@ -107,7 +108,7 @@ class Refiner(Generic[QuadraticModel]):
 
     @property
     def own_decrement(self) -> float:
-        """What rows could gain of what the original was short of its optimum, each alone; looked up once."""
+        """The decrement of the original's own residual, row by row; computed once."""
         if self._own_decrement is None:
             self._own_decrement = decrement_of_original(self.state)
         return self._own_decrement
@@ -145,7 +146,7 @@ class Refiner(Generic[QuadraticModel]):
         """Refines rows until no more than the scope's tolerance is left of the gap that the change opened.
 
         `emptied` is what rows that became zero have lowered the loss by: part of that gap, though nothing is left to
-        do for it. Of the rest at most about half is left, so that it is worked on however large that part is. As the
+        do for it. Of the rest at most about REST is left, so that it is worked on however large that part is. As the
         estimate of what is left may be several times too low, it has to be within a sixth of the tolerance, and within
         `most_left`, however large the gap was. `remain`, the data after the change, serves the step for shared
         parameters.
@@ -163,11 +164,8 @@ class Refiner(Generic[QuadraticModel]):
                     f"A scope {type(scope).__name__} came; AutoRows, AffectedRows, AllRows, ForgettingRows or Passes "
                     f"is wanted."
                 )
-        try:
+        with self._deferring():
             return self._loop(strategy, goal, scope.max_steps, out_of_time, watch)
-        finally:  # also where it is broken off: what is pending must not be taken for the next request's
-            self.directions.clear_notes()
-            self.state.defer()
 
     def refine_all(self, *, tolerance: float, out_of_time: OutOfTime = never) -> Refined:
         """Refines what earlier requests have left in all rows, until no more than `tolerance` of it is left."""
@@ -175,9 +173,20 @@ class Refiner(Generic[QuadraticModel]):
         nobody = np.empty(0, np.int64)
         strategy = JointSteps(self, nobody, AutoRows(tolerance), admitted=1.0)
         limit = strategy.scope.max_steps
-        try:
+        with self._deferring():
             return self._loop(strategy, Goal(tolerance), limit, out_of_time, None)
+
+    @contextmanager
+    def _deferring(self) -> Iterator[None]:
+        """Defers what is pending afterwards, also where it is broken off: it must not be the next request's."""
+        try:
+            yield
+        except BaseException:
+            self.state.defer()
+            self._deferred_gap, self._deferred_squared_norm = decrement_of_all(self.state)
+            raise
         finally:
+            self.directions.clear_notes()
             self.state.defer()
 
     def make_all_pending(self) -> None:
@@ -207,7 +216,7 @@ class Refiner(Generic[QuadraticModel]):
         return LossChange(-fall, -fall)
 
     def _continues_training(self, change: LossChange, left: float, *, risen: bool) -> bool:
-        """Whether a step followed something else than the request: to go on would be training.
+        """Whether a step followed something other than the request: to go on would be training.
 
         It gained far more than was estimated to be left, met a direction in which the loss is not convex, or left more
         to be done than there was; the prior residual had its part in that; and it is not what earlier requests have
@@ -251,11 +260,11 @@ class Refiner(Generic[QuadraticModel]):
                 self._coupling = min(max(told, 1.0), MOST_COUPLED)
             left = max(self._coupling * found.total, done.still_to_come)
             allowed = goal.left_of(left + done.gained)
-            # At least one step is made, if any is allowed: where the forgetting users belong depends on their items.
             # What a step may cost once the goal is met: what is left of the budget for cheap ones.
             most = cheap - sum(done.costs) if left <= allowed and done.steps > 0 else math.inf
             in_budget = sum(done.costs) < (cheap if most == math.inf else (1 - SPARE_BUDGET) * cheap)
             wanted = CHEAP_GOAL * allowed if in_budget and not extra else allowed
+            # At least one step is made, if any is allowed: where the forgetting users belong depends on their items.
             met = left <= wanted and done.steps > 0
             stuck = done.steps > 0 and not done.changes[-1].pending < 0
             risen, least_left = left > RISEN * least_left, min(left, least_left)
@@ -266,9 +275,8 @@ class Refiner(Generic[QuadraticModel]):
                 self._deferred_gap += left
                 self._deferred_squared_norm += found.squared_norm
                 strategy.last(done)
-                return Refined(
-                    done.changes, left, done.rows_visited, done.n_passes, left <= allowed, would_train
-                )
+                converged = left <= allowed and not would_train
+                return Refined(done.changes, left, done.rows_visited, done.n_passes, converged, would_train)
             extra = most < math.inf
             strategy.next(done, found, Plan(left, wanted, most, self._coupling))
             decrement_before, left_before = found.total if most == math.inf else -math.inf, left

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from alteraser.data.growing import appended
 from alteraser.kernels.jit import threads_for
 from alteraser.kernels.live import Slots
 from alteraser.kernels.residuals import (
@@ -196,8 +197,8 @@ class Residuals:
         """Appends rows without residuals until there are `n_rows`."""
         more = n_rows - len(self.deferred)
         self.deferred, self._values = (
-            np.concatenate([array, np.zeros((more, array.shape[1]), array.dtype)])
+            appended(array, np.zeros((more, array.shape[1]), array.dtype))
             for array in (self.deferred, self._values)
         )
-        self._slots = np.concatenate([self._slots, np.full(more, -1, np.int32)])
-        self._owners = np.concatenate([self._owners, np.zeros(more, np.int64)])
+        self._slots = appended(self._slots, np.full(more, -1, np.int32))
+        self._owners = appended(self._owners, np.zeros(more, np.int64))

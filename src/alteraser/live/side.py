@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from alteraser.data.growing import appended
 from alteraser.data.interactions import Interactions, Side
 from alteraser.kernels.jit import n_threads, threads_for
 from alteraser.kernels.live import Grams, Moves, RowArrays, Targets
@@ -220,5 +221,5 @@ class SideState:
         self.entries.grow(n)
         self.residuals.grow(n)
         more = n - len(self._positions)
-        self.entry_traces = np.concatenate([self.entry_traces, np.zeros(more, self.entry_traces.dtype)])
-        self._positions = np.concatenate([self._positions, np.full(more, -1, np.int32)])
+        self.entry_traces = appended(self.entry_traces, np.zeros(more, self.entry_traces.dtype))
+        self._positions = appended(self._positions, np.full(more, -1, np.int32))

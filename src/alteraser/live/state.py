@@ -68,7 +68,7 @@ class LiveState(Generic[QuadraticModel]):
     @property
     def current(self) -> QuadraticModel:
         """The model as it is now, on the tables of the state, which go on changing: to be asked and let go."""
-        return self._model
+        return self._on(self._model, {side: state.factors.vectors for side, state in self.sides.items()})
 
     def audience(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """The users who have an entry with any of some items."""
@@ -212,6 +212,7 @@ class LiveState(Generic[QuadraticModel]):
         vectors = np.where(empty[:, None], 0, factors.vectors[rows])[moved]
         change = self.move(side, rows[moved], vectors, missing=missing[moved], l2=l2[moved])
         state.residuals.clear(rows[empty])
+        state.entry_traces[rows[empty]] = 0
         return -change.whole
 
     def check(self, change: Change) -> None:

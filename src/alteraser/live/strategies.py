@@ -53,7 +53,7 @@ class Done:
     steps: int = 0
     rows_visited: int = 0
     n_passes: int = 0
-    # What visiting the rows of each step has cost, in entries; unknown of passes.
+    # What visiting the rows of each step has cost, in entries.
     costs: list[int] = field(default_factory=list)
 
     def begin(self, change: LossChange, n_rows: int) -> None:
@@ -152,8 +152,10 @@ class JointSteps:
             change = self._later_step(chosen, plan)
             if not change.pending < 0 and self._counts(chosen) == self._n_rows and not every:
                 # All rows cannot move together without training on; the most affected may.
+                done.rows_visited += self._n_rows
+                done.costs.append(visiting_cost_of_all(self._state))
                 chosen = most_affected(self._state, found, spare=plan.staying * found.total)
-                change = self._later_step(chosen, plan)
+                change += self._later_step(chosen, plan)
         n_rows = self._counts(chosen)
         done.costs.append(visiting_cost(self._state, chosen))
         done.add(change, n_rows, is_pass=n_rows == self._n_rows)
@@ -244,6 +246,7 @@ class AlternatingPasses:
         change += self._solve(Side.ITEMS, rows)
         if self._history is not None:
             self._history.add(before, self._items(rows))
+        done.costs.append(visiting_cost(self._refiner.state, rows))
         done.add(change + self._shared(), sum(map(len, rows.values())), is_pass=True)
 
     def last(self, done: Done) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from alteraser.errors import ModelFileError, SettingError
+from alteraser.sweep.joint import JointNewton
 from alteraser.train.adamw import AdamW
 from alteraser.train.als import ALS
 from alteraser.train.base import Trainer
@@ -14,6 +15,7 @@ from alteraser.train.base import Trainer
 # What `named_trainer` calls a setting, and the field of the trainer it is.
 _FIELDS: dict[str, dict[str, str]] = {
     "als": {"max_passes": "max_passes", "tolerance": "tolerance", "solve_h": "solve_shared"},
+    "newton": {"max_passes": "max_passes", "tolerance": "tolerance"},
     "adamw": {
         "max_passes": "max_epochs",
         "tolerance": "min_improvement",
@@ -21,16 +23,18 @@ _FIELDS: dict[str, dict[str, str]] = {
         "batch_users": "batch_users",
     },
 }
-_DEFAULTS: dict[str, ALS | AdamW] = {"als": ALS(), "adamw": AdamW()}
+# Passes end where one lowers the loss by less than als's tolerance; Newton's steps then go on to the optimum.
+TO_THE_OPTIMUM = ALS(max_passes=1000, tolerance=1e-9, acceleration=JointNewton(switch_below=1e-5))
+_DEFAULTS: dict[str, ALS | AdamW] = {"als": ALS(), "newton": TO_THE_OPTIMUM, "adamw": AdamW()}
 
 
 def named_trainer(trainer: str, **settings: Any) -> Trainer:
     """The trainer of that name; what is None has the trainer's own default.
 
-    Both have `max_passes` and `tolerance`, als has `solve_h`, adamw `learning_rate` and `batch_users`.
+    All have `max_passes` and `tolerance`, als has `solve_h`, adamw `learning_rate` and `batch_users`.
     """
     if trainer not in _FIELDS:
-        raise SettingError(f"There is no trainer {trainer!r}; {' and '.join(_FIELDS)} are known.")
+        raise SettingError(f"There is no trainer {trainer!r}; {', '.join(_FIELDS)} are known.")
     given = {name: value for name, value in settings.items() if value is not None}
     if unknown := given.keys() - _FIELDS[trainer].keys():
         raise SettingError(
@@ -44,7 +48,8 @@ def recorded(trainer: Trainer) -> dict[str, Any] | None:
     for name, fields in _FIELDS.items():
         if isinstance(trainer, type(_DEFAULTS[name])):
             settings = {setting: getattr(trainer, field) for setting, field in fields.items()}
-            return {"trainer": name, **settings} if named_trainer(name, **settings) == trainer else None
+            if named_trainer(name, **settings) == trainer:
+                return {"trainer": name, **settings}
     return None
 
 
