@@ -31,7 +31,7 @@ from benchmarks.kinds.originals import DIM, load_data
 from benchmarks.kinds.reference import in_double
 from benchmarks.learning import EVENTS, N_EVENTS, EventSampler
 
-DATASETS = ("ml-1m", "generated 1 M")
+DATASETS = ("ml-1m",)
 N_CHANGES, N_USERS, N_MOMENTS = 10_000, 1000, 20
 ACCOUNTS, ITEMS, FORGETS = 0.1, 0.01, 0.4
 DRIFT_LIMIT = 1e-4

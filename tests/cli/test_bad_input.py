@@ -54,7 +54,7 @@ CASES = [
     case(
         "a settings file with a trainer nobody knows",
         "train plain.csv --settings own.toml --out out",
-        "'sgd' is not one of 'als', 'adamw'",
+        "'sgd' is not one of 'als', 'newton', 'adamw'",
         own_toml="trainer = 'sgd'\n",
     ),
     case("evaluate without data", "evaluate model --test plain.csv", "DATA is wanted"),
@@ -224,7 +224,7 @@ CASES = [
     case("h of mf", "train plain.csv --model mf --solve-h --out out", "--solve-h", "enmf"),
     case("a negative seed", "train plain.csv --seed -1 --out out", "--seed is -1"),
     case("an unknown model", "train plain.csv --model svd --out out", "svd", "'enmf', 'mf'"),
-    case("an unknown trainer", "train plain.csv --trainer sgd --out out", "sgd", "'als', 'adamw'"),
+    case("an unknown trainer", "train plain.csv --trainer sgd --out out", "sgd", "'als', 'newton', 'adamw'"),
     case("no output", "train plain.csv", "--out"),
     case("an option that is not known", "train plain.csv --out out --dimension 3", "--dimension"),
     case("an output that is there", "train plain.csv --out model", "model is there already", "--force"),
