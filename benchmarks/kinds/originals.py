@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alteraser.data.datasets import load_dataset
+from alteraser.data.datasets import is_dataset, load_dataset
 from alteraser.data.interactions import Interactions
 from alteraser.models.mf import MF
 from alteraser.train.adamw import AdamW
@@ -18,6 +18,7 @@ from alteraser.versions.version import Version, load_version
 from benchmarks.generated import generated
 from benchmarks.kinds.reference import References
 from benchmarks.kinds.requests import with_times
+from studies.defaults_data import data_folder, named_case
 
 DIM = 64
 GENERATED = {"generated 1 M": 1_000_000, "generated 10 M": 10_000_000}
@@ -34,10 +35,13 @@ TRAINERS: dict[str, Trainer] = {
 
 
 def load_data(name: str, data_dir: str | None) -> Interactions:
-    """A named data set, or a generated one; with times."""
+    """One of the nine data sets, or a generated one; with times."""
     if name in GENERATED:
         return with_times(generated(GENERATED[name], np.random.default_rng(0)))
-    return with_times(load_dataset(name, data_dir=data_dir))
+    if is_dataset(name):
+        return with_times(load_dataset(name, data_dir=data_dir))
+    case = named_case(name)
+    return with_times(case.load(data_folder(None if data_dir is None else Path(data_dir))))
 
 
 class Originals:

@@ -32,8 +32,8 @@ by three passes. Settings are those that `alteraser train` chooses, with 64 dime
 - *Concerned*: RBO@10 with the reference over those who lose interactions and keep some. *Others*: 1 − RBO@10 of the 50
   others whose scores change most, and in brackets that of the original with its emptied rows at zero.
 - *Drift*: the smallest estimate of the gap over the true gap; 1 or more is safe.
-- *Residual*: the largest share that is left of the residual which the request has changed, where the reference ends. Far
-  from an optimum, where the loss is not convex, no reference may exist next to the original; lists then tell little.
+- *Residual*: the largest share that is left of the residual which the request has changed, where the reference ends.
+  Far from an optimum, where the loss is not convex, there may be none next to the original; lists then tell little.
 - Times are of up to 100 requests of a kind, references of up to 10 others that are drawn alike.
 
 The margin of the drift, and what steps may cost while they are cheap, were set with a look at ml-1m, amazon-14core and
