@@ -159,13 +159,7 @@ class LiveState(Generic[QuadraticModel]):
         What this does to residuals is pending. A change that does not begin where the data is raises, and changes
         nothing.
         """
-        held = self.sides[Side.USERS].entries.weights_of(change.users, change.items)
-        wrong = (held.present != change.before.present) | (held.values != change.before.values)
-        if wrong.any():
-            raise ValueError(
-                f"{int(wrong.sum())} of {len(change)} pairs are not in the data with the weights that the change "
-                f"begins with."
-            )
+        self._check_begin(change)
         self._add_entry_residuals(change)
         for side in SIDES:
             pairs = change.rows(side), change.rows(side.other)
@@ -216,8 +210,21 @@ class LiveState(Generic[QuadraticModel]):
         return -change.whole
 
     def check(self, change: Change) -> None:
-        """Raises where a weight after a change is too large to be followed."""
+        """Raises where a change could not be followed; it may name rows that are yet to come."""
+        self._check_begin(change)
         check_weights(self._model, change.after.values, self._heaviest)
+
+    def _check_begin(self, change: Change) -> None:
+        """Raises where a change does not begin with the weights that the data has."""
+        known = (change.users < len(self.sides[Side.USERS])) & (change.items < len(self.sides[Side.ITEMS]))
+        held = self.sides[Side.USERS].entries.weights_of(change.users[known], change.items[known])
+        before = change.before
+        wrong = (held.present != before.present[known]) | (held.values != before.values[known])
+        n_wrong = int(wrong.sum()) + int(before.present[~known].sum())
+        if n_wrong:
+            raise ValueError(
+                f"{n_wrong} of {len(change)} pairs are not in the data with the weights that the change begins with."
+            )
 
     def grow(self, n_users: int, n_items: int) -> None:
         """Appends empty rows until there are so many users and items; nothing else changes."""
