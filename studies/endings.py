@@ -145,6 +145,8 @@ def add_page(path: Path, folder: Path) -> int:
     page.add(
         "# Where training ends", LEAD, measured_at(results) if results else "Nothing of it was measured yet."
     )
+    if missing := [name for name in ORIGINALS if name not in found]:
+        page.add(f"Not measured yet: {', '.join(missing)}.")
     if results:
         page.add(_verdict(results), table(_COLUMNS, map(_row, results)))
     page.write()
