@@ -30,6 +30,14 @@ def at_its_limits(name: str) -> Result:
             figure["ratio"] = figure["limit"]
             if "rate" in figure:
                 figure["rate"] = figure["rate_limit"]
+    elif name == "learning":
+        for each in result["figures"]:
+            for of in each["kinds"]:
+                of["passes"] = [result["limits"][of["kind"]]] * 3
+    elif name == "partial-fit":
+        result["ratio"] = result["limit"]
+        for each in result["losses"]:
+            each["ours_above"] = each["theirs_above"]
     elif name == "batches":
         for figure in result["figures"]:
             figure["ratio"] = result["limits"]["ratio"]
@@ -81,6 +89,9 @@ MISSES: list[tuple[str, str, Callable[[Result], None]]] = [
         for key in ("last_over_first", "memory_growth", "largest_drift")
     ],
     *[("footprint", key, worse(whole, key)) for key in ("help_seconds", "demo_seconds", "als_ml_1m_peak_gb")],
+    ("learning", "passes", lambda result: last(result)["kinds"][0].update(passes=[1.0, 1.0, 1.0])),
+    ("partial-fit", "ratio", worse(whole, "ratio")),
+    ("partial-fit", "loss", lambda result: result["losses"][0].update(ours_above=1e9)),
     ("passes", "ratio", worse(last, "ratio")),
     ("passes", "rate", worse(first, "rate", by=0.999)),
     ("batches", "ratio", worse(last, "ratio")),
