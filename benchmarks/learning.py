@@ -45,9 +45,8 @@ def _of(name: str, data: Interactions) -> dict[str, Any]:
     live.learn(new.draw(EVENTS, rng))  # from here on its arrays have a little room
     figures = []
     for kind in KINDS:
-        copy.deepcopy(live).learn(
-            new.draw(kind, np.random.default_rng(1))
-        )  # what is done once is done before
+        # What is done once is done before.
+        copy.deepcopy(live).learn(new.draw(kind, np.random.default_rng(1)))
         a_pass, seconds = seconds_of_a_pass(model, data), []
         for _ in range(N_REQUESTS):
             learned = copy.deepcopy(live).learn(new.draw(kind, rng))

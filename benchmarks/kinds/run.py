@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--requests", type=int, default=100, help="timed requests of each kind (default: 100)"
     )
-    parser.add_argument("--references", type=int, default=10, help="of which have a reference (default: 10)")
+    parser.add_argument("--references", type=int, default=10, help="others with a reference (default: 10)")
     parser.add_argument("--resume", action="store_true", help="keep what is measured already")
     parser.add_argument("--data-dir", help="folder of the named data sets (default: $ALTERASER_DATA)")
     given = parser.parse_args(arguments)
@@ -76,10 +76,8 @@ def _measure(
     for what, original, kind in wanted:
         if bench is None or of != original:
             folder = originals.folder / "references" / original.replace(" ", "-")
-            bench, of = (
-                Bench(data, originals.model(original), folder, at_optimum=original == OPTIMUM),
-                original,
-            )
+            bench = Bench(data, originals.model(original), folder, at_optimum=original == OPTIMUM)
+            of = original
         measure: dict[str, Callable[[], Result]] = {
             TIMES: partial(bench.times, kind, given.requests),
             REFERENCES: partial(bench.references, kind, given.references),

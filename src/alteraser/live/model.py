@@ -136,9 +136,8 @@ class LiveModel(Generic[QuadraticModel]):
                 applied.change,
                 self._scope,
                 emptied=emptied,
-                most_left=self._limit
-                / SAFE
-                / 2,  # else a large change would always be followed by a clean-up
+                # With more left, a large change would always be followed by a clean-up.
+                most_left=self._limit / SAFE / 2,
                 out_of_time=out_of_time,
             )
         rounds, drift = [refined], self.drift()

@@ -146,9 +146,9 @@ class Refiner(Generic[QuadraticModel]):
         """Refines rows until no more than the scope's tolerance is left of the gap that the change opened.
 
         `emptied` is what rows that became zero have lowered the loss by: part of that gap, though nothing is left to
-        do for it. Of the rest at most about REST is left, so that it is worked on however large that part is. As the
-        estimate of what is left may be several times too low, it has to be within a sixth of the tolerance, and within
-        `most_left`, however large the gap was. `remain`, the data after the change, serves the step for shared
+        do for it. Of the rest at most a share of REST may be left, so that it is worked on however large that part is.
+        As the estimate of what is left may be several times too low, it has to be within a sixth of the tolerance, and
+        within `most_left`, however large the gap was. `remain`, the data after the change, serves the step for shared
         parameters.
         """
         rows = {side: self.occupied(side, np.unique(change.rows(side))) for side in self.state.sides}

@@ -100,10 +100,9 @@ class Steps:
         """Makes Newton's step of the chosen rows together, which raises neither the loss nor what is pending of it.
 
         With rows `beside` them, the step is that of all, of which only the chosen ones move, unless what is pending
-        would rise. A step that would raise
-        what is pending is taken back and damped more; for one that would raise the whole loss a share of the prior
-        residual is admitted, `most` of it at most. If that is not enough, no row moves; what was admitted stays
-        pending. Rows are given in ascending order.
+        would rise. A step that would raise what is pending is taken back and damped more; for one that would raise the
+        whole loss a share of the prior residual is admitted, `most` of it at most. If that is not enough, no row moves;
+        what was admitted stays pending. Rows are given in ascending order.
         """
         state = self._state
         chosen = {side: rows for side, rows in chosen.items() if len(rows)}
