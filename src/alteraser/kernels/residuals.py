@@ -33,10 +33,22 @@ def give_slots_to_neighbours(
     owners: NDArray[np.int64],
     n_slots: int,
 ) -> int:
-    """As `give_slots`, for the rows of the other side that the entries of `rows` lead to."""
+    """As `give_slots`, for the rows of the other side that the entries of `rows` lead to.
+
+    Whether a row has a slot already cannot be foreseen, so that every entry writes instead of asking.
+    """
+    last = len(owners) - 1
     for row in rows:
         for entry in range(entries.starts[row], entries.stops[row]):
-            n_slots = _give_slot(entries.columns[entry], slots, owners, n_slots)
+            if n_slots > last:
+                return n_slots
+            column = np.uintp(entries.columns[entry])
+            slot = slots[column]
+            owners[n_slots] = column
+            slots[column] = n_slots if slot < 0 else slot
+            n_slots += slot < 0
+    if n_slots <= last:
+        owners[n_slots] = 0  # of the last row that had a slot already
     return n_slots
 
 
