@@ -76,7 +76,7 @@ def test_an_interrupted_request_leaves_a_drift_that_is_not_nothing(
 ) -> None:
     broken = copy.deepcopy(live)
     monkeypatch.setattr(
-        type(broken._refiner.steps), "step", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+        type(broken._refiner.steps), "half_step", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
     )
     with pytest.raises(KeyboardInterrupt):
         broken.forget({"user": broken.remain.user_vocabulary.ids[3]})

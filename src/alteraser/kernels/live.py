@@ -23,48 +23,13 @@ class Factors(NamedTuple):
 
 
 class RowArrays(NamedTuple):
-    """All that a move of rows changes in them but their pending residual."""
+    """The rows of a side, with all that their residuals need but the entries and the other side."""
 
+    h: Floats  # what each dimension weighs in a score, [d]
     vectors: Matrix  # y, [n, d]
     missing: Floats  # m, [n]
     l2: Floats  # λ, [n]
-    squared_norms: Floats  # ‖h ⊙ y‖², [n]
-    deferred: Matrix  # the residual that earlier requests left, [n, d]
-
-
-class Slots(NamedTuple):
-    """The pending residual of those rows that have any: that of row r is values[slots[r]], unless slots[r] is -1."""
-
-    slots: NDArray[np.int32]  # [n]
-    values: Matrix  # [n, d], of which the first are used
-
-
-class Moves(NamedTuple):
-    """Rows that move: their scaled factors h ⊙ y before, how these change, and their m before and after."""
-
-    scaled: Matrix  # [k, d]
-    change: Matrix  # [k, d]
-    missing_before: Floats  # [k]
-    missing_after: Floats  # [k]
-
-
-class Targets(NamedTuple):
-    """What rows become."""
-
-    vectors: Matrix  # [k, d]
-    missing: Floats  # [k]
-    l2: Floats  # [k]
-
-
-class Grams(NamedTuple):
-    """What a side's rows need of the other side as a whole: Ĝ = Σ_c m_c x_c x_cᵀ and how it has changed."""
-
-    h: Floats  # [d]
-    gram: Matrix  # Ĝ, [d, d]
-    deferred_correction: (
-        Matrix  # the change of Ĝ from the writing of deferred residuals to the present request
-    )
-    pending_correction: Matrix  # the change of Ĝ since the present request came
+    kept: Matrix  # what a row is to keep of its residual, [n, d]
 
 
 class SearchDirections(NamedTuple):

@@ -12,11 +12,11 @@ from numba import types as untyped_types
 from numba.core import event
 
 # All modules with kernels: what is not imported here is compiled at its first call.
-from alteraser.kernels import descent, editing, entries, hessian_products, moves, residuals, rows, tiles
+from alteraser.kernels import descent, editing, entries, hessian_products, residuals, rows, tiles
 from alteraser.kernels.jit import KERNELS, n_threads
 
 types: Any = untyped_types
-MODULES = (descent, editing, entries, hessian_products, moves, residuals, rows, tiles)
+MODULES = (descent, editing, entries, hessian_products, residuals, rows, tiles)
 PRECISIONS = ("float32", "float64")
 _READY: set[str] = set()  # the precisions that need nothing more in this process
 _log = logging.getLogger(__name__)

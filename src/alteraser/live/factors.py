@@ -1,4 +1,4 @@
-"""The vectors of one side of a live model, and the sums over them that the other side needs."""
+"""The vectors of one side of a live model, and the Gram matrix over them that the other side needs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ SMALL_PRODUCT = 2**18
 
 
 class SideFactors:
-    """The vectors y_r of a side with their weights m_r and λ_r; it alone writes the sums.
+    """The vectors y_r of a side with their weights m_r and λ_r; it alone writes the sums over them.
 
-    `gram` is Σ m (h ⊙ y)(h ⊙ y)ᵀ over all rows, Ĝ for the other side's residuals. Those are stored with the Ĝ₀ of
-    when the storing began (`residuals.py`), so that two earlier matrices are kept: the one that deferred residuals
-    are stored with, and the one that pending residuals are, which is that of when the request came.
+    `gram` is Σ m (h ⊙ y)(h ⊙ y)ᵀ over all rows, Ĝ for the other side's residuals.
     """
 
     def __init__(self, model: Quadratic, side: Side, data: Interactions) -> None:
@@ -35,14 +33,8 @@ class SideFactors:
         self.l2: Floats = l2.astype(self.vectors.dtype)
         self.squared_norms: Floats = np.square(self.h * self.vectors).sum(1)  # ‖h ⊙ y‖²
         self._outer = np.outer(self.h, self.h).astype(np.float64)
-        self._unscaled = bool((self.h == 1).all())
         weights = torch.from_numpy(self.missing).double()
         self.gram: NDArray[np.float64] = weighted_gram(own, weights, torch.float64).numpy() * self._outer
-        self.sum_m2_yy: NDArray[np.float64] = weighted_gram(own, weights.square(), torch.float64).numpy()
-        self._gram_of_deferred, self._gram_of_pending = self.gram.copy(), self.gram.copy()
-        # Computed when they are asked for after they have changed.
-        self._pending_correction: Floats | None = None
-        self._deferred_correction: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -50,40 +42,6 @@ class SideFactors:
     @property
     def arrays(self) -> kernels.Factors:
         return kernels.Factors(self.vectors, self.missing)
-
-    @property
-    def deferred_correction(self) -> Floats:
-        """The change of the Gram matrix from what deferred residuals are stored with to when the request came."""
-        if self._deferred_correction is None:
-            change = self._gram_of_pending - self._gram_of_deferred
-            self._deferred_correction = change.astype(self.vectors.dtype)
-        return self._deferred_correction
-
-    @property
-    def pending_correction(self) -> Floats:
-        """The change of the Gram matrix since the request came."""
-        if self._pending_correction is None:
-            self._pending_correction = (self.gram - self._gram_of_pending).astype(self.vectors.dtype)
-        return self._pending_correction
-
-    @property
-    def pending_correction_in_double(self) -> NDArray[np.float64]:
-        """The same in double precision, for sums over many rows."""
-        return self.gram - self._gram_of_pending
-
-    @property
-    def correction_in_double(self) -> NDArray[np.float64]:
-        """Both changes together, in double precision."""
-        return self.gram - self._gram_of_deferred
-
-    def weighted_by_m(self, rows: NDArray[np.int64]) -> Floats:
-        """m_r·y_r of some rows."""
-        weighted: Floats = self.missing[rows, None] * self.vectors[rows]
-        return weighted
-
-    def spanned(self) -> NDArray[np.float64]:
-        """A matrix that spans what the vectors span: Σ m² y yᵀ, or Σ y yᵀ where no row weighs anything."""
-        return self.sum_m2_yy if self.sum_m2_yy.any() else self.sum_yy()
 
     def sum_yy(self) -> NDArray[np.float64]:
         """Σ y yᵀ."""
@@ -95,20 +53,25 @@ class SideFactors:
         """Σ (h ⊙ y)(h ⊙ y)ᵀ."""
         return self._outer * self.sum_yy()
 
-    def rebase_pending(self) -> None:
-        """Stores pending residuals with the Gram matrix of now: what changes from here on is the next request's."""
-        self._gram_of_pending = self.gram.copy()
-        self._pending_correction = self._deferred_correction = None
+    def place(self, rows: NDArray[np.int64], vectors: Floats) -> None:
+        """Turns some rows into `vectors`."""
+        before = self.vectors[rows]
+        # The change of Σ m y yᵀ, summed so that its rounding errors are of its own size.
+        half = times((self.missing[rows, None] * (vectors - before)).T, (before + vectors) / 2)
+        self.gram += self._outer * (half + half.T)
+        self.vectors[rows] = vectors
+        self.squared_norms[rows] = np.square(self.h * vectors).sum(1)
 
-    def rebase_deferred(self) -> None:
-        """Stores deferred residuals with the Gram matrix of now: there are none, and the next ones begin here."""
-        self._gram_of_deferred, self._deferred_correction = self.gram.copy(), None
-
-    def add_to_sums(self, moments: Floats, sum_m2_yy: Floats) -> None:
-        """Adds the changes of Σ m y yᵀ and of Σ m² y yᵀ by a move."""
-        self.gram += moments if self._unscaled else self._outer * moments
-        self.sum_m2_yy += sum_m2_yy
-        self._pending_correction = None
+    def weigh(self, rows: NDArray[np.int64], missing: Floats, l2: Floats) -> bool:
+        """Gives some rows other weights; returns whether those in missing entries have changed."""
+        change = missing.astype(self.missing.dtype) - self.missing[rows]
+        changed = bool(change.any())
+        if changed:
+            before = self.vectors[rows]
+            self.gram += self._outer * times((change[:, None] * before).T, before)
+            self.missing[rows] = missing
+        self.l2[rows] = l2
+        return changed
 
     def grow(self, missing: Floats, l2: Floats) -> None:
         """Appends empty rows, at zero, with these weights."""

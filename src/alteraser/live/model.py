@@ -32,7 +32,7 @@ from alteraser.sweep.sweep import OutOfTime, never
 TOLERANCE = 0.3
 # What a clean-up leaves of the drift, and the rounds that it takes at most, each of which may leave ROUND of what there
 # was. Set by hand.
-CLEAN, MAX_ROUNDS, ROUND = 0.05, 5, 0.3
+CLEAN, MAX_ROUNDS, ROUND = 0.05, 5, 0.1
 # After two rounds that leave more than this share of the drift, what is left is not to be had. Set by hand.
 POOR_ROUND = 0.7
 
@@ -72,10 +72,11 @@ class LiveModel(Generic[QuadraticModel]):
         }
         warm_up_for(model)
         state = LiveState(model, data, training_gap=training_gap)
-        self._refiner, self._events = Refiner(state), EventStore(data, state.audience)
+        self._refiner = Refiner(state, at_rest=training_gap == 1)
+        self._events = EventStore(data, state.audience)
         self._scope, self._budget = AutoRows(tolerance), budget_seconds
         self._limit = self._clean_up_at = drift_limit * model.loss(data)
-        _ = self._refiner.own_decrement  # looked up once, for all requests
+        _ = self._refiner.decrement_of_kept  # looked up once, for all requests
 
     @property
     def settings(self) -> dict[str, float]:
@@ -140,14 +141,16 @@ class LiveModel(Generic[QuadraticModel]):
                 most_left=self._limit / SAFE / 2,
                 out_of_time=out_of_time,
             )
-        rounds, drift = [refined], self.drift()
-        if drift.loss_gap > self._clean_up_at and not out_of_time():
-            if not refined.would_train:
-                rounds += self._clean_up(out_of_time)
-                drift = self.drift()
-            # Far from an optimum the drift may not get below its limit but by training; not every change tries it.
-            if not out_of_time():
-                self._clean_up_at = max(self._limit, 2 * drift.loss_gap)
+        rounds, gap = [refined], self._refiner.estimated_gap
+        if gap > self._clean_up_at and not out_of_time():
+            gap = self._refiner.look().loss_gap
+            if gap > self._clean_up_at:
+                if not refined.would_train:
+                    rounds += self._clean_up(out_of_time)
+                    gap = self._refiner.estimated_gap
+                # Far from an optimum the drift may not get below its limit but by training; not every change tries it.
+                if not out_of_time():
+                    self._clean_up_at = max(self._limit, 2 * gap)
         cost = Cost(
             seconds=time.perf_counter() - began,
             steps=sum(len(each.changes) for each in rounds),
@@ -160,9 +163,9 @@ class LiveModel(Generic[QuadraticModel]):
             requests=applied.counts,
             n_learned=0 if events is None else len(events),
             cost=cost,
-            converged=refined.converged and drift.loss_gap <= self._limit,
+            converged=refined.converged and gap <= self._limit,
             losses=(),
-            drift=drift,
+            drift=Drift(math.nan, gap),
             remaining=lambda: self.remain,
             cleaned_up=len(rounds) > 1,
         )
@@ -219,24 +222,27 @@ class LiveModel(Generic[QuadraticModel]):
     # How far it is ---------------------------------------------------------------------------------------------
 
     def drift(self) -> Drift:
-        """How far the model is now from where it should be; it costs next to nothing."""
+        """How far the model is now from where it should be; all rows are looked at, as in a fifth of a pass."""
         return self._refiner.drift()
 
     def clean_up(self) -> Drift:
         """Refines all rows, in a few rounds, until a twentieth of the drift is left and no more than half its limit."""
-        self._clean_up(never)
-        self._clean_up_at = max(self._limit, 2 * self.drift().loss_gap)
-        return self.drift()
+        if self._refiner.estimated_gap > 0:
+            self._refiner.look()
+            self._clean_up(never)
+        drift = self.drift()
+        self._clean_up_at = max(self._limit, 2 * drift.loss_gap)
+        return drift
 
     def _clean_up(self, out_of_time: OutOfTime) -> list[Refined]:
         """Refines all rows until both a twentieth of the drift is left and no more than half of its limit."""
         rounds: list[Refined] = []
         n_poor = 0
-        wanted = min(CLEAN * self.drift().loss_gap, self._limit / 2)
+        wanted = min(CLEAN * self._refiner.estimated_gap, self._limit / 2)
         for _ in range(MAX_ROUNDS):
-            before = self.drift().loss_gap
+            before = self._refiner.estimated_gap
             rounds.append(self._refiner.refine_all(tolerance=ROUND, out_of_time=out_of_time))
-            after = self.drift().loss_gap
+            after = self._refiner.look().loss_gap
             n_poor += after > POOR_ROUND * before
             if after <= wanted or n_poor == 2 or out_of_time():
                 break

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ MAX_PRODUCTS = 50
 # How many times as many entries the chosen rows of one side must have for theirs not to be looked at. Tuned on ml-1m,
 # where an item has fifty times the entries of a user.
 MANY_MORE = 8
+# The share of a gain that the next one is believed to be at most.
+MOST_KEPT = 0.9
 
 
 class _Part:
@@ -54,7 +57,7 @@ class NewtonSystem:
     """
 
     def __init__(self, state: LiveState[Any], chosen: Chosen) -> None:
-        """Borrows the positions of both sides; `close` gives them back."""
+        """Borrows the positions of both sides; `close` gives them back. Every chosen row has entries."""
         self._sides, self._h = state.sides, state.h
         self._outer = np.outer(self._h, self._h)
         self._chosen = {side: chosen.get(side, NOBODY) for side in state.sides}
@@ -137,19 +140,30 @@ class NewtonSystem:
         return products
 
 
+class NewtonStep(NamedTuple):
+    """A step of chosen rows: by how much it should lower the loss, and how much lower it could be by more products.
+
+    `indefinite` says that conjugate gradients met a direction in which the loss is not convex.
+    """
+
+    by: dict[Side, Floats]
+    promised: float
+    left: float
+    indefinite: bool
+
+
 def newton_step(
     state: LiveState[Any], chosen: Chosen, *, damping: float, forcing: float, enough: float
-) -> tuple[dict[Side, Floats], bool]:
-    """The step that removes the pending residual of chosen rows together, as far as conjugate gradients come.
+) -> NewtonStep:
+    """The step that removes the residual of chosen rows together, as far as conjugate gradients come.
 
     They solve (A + damping·M)·step = residual, M⁻¹ being the preconditioner, and stop at the first product whose gain
-    is below both `enough` and `forcing` times the gain of all. Also returned: whether they met a direction in which
-    the loss is not convex.
+    is below both `enough` and `forcing` times the gain of all.
     """
     stopping = Stopping(forcing=forcing, enough=enough, max_products=MAX_PRODUCTS)
+    residual = np.concatenate([state.residual(side, rows) for side, rows in chosen.items()])
     system = NewtonSystem(state, chosen)
     try:
-        residual = np.concatenate([state.pending_residual(side, rows) for side, rows in chosen.items()])
         solved = conjugate_gradients(
             residual[None],  # one system
             lambda search, m_search: system.product(search[0], m_search[0])[None],
@@ -157,6 +171,17 @@ def newton_step(
             precondition=lambda vectors: system.precondition(vectors[0])[None],
             damping=damping,
         )
-        return system.split(solved.solution[0]), solved.indefinite
+        gains = [float(gain[0]) for gain in solved.gains]
+        return NewtonStep(
+            system.split(solved.solution[0]), sum(gains), still_to_come(gains), solved.indefinite
+        )
     finally:
         system.close()
+
+
+def still_to_come(gains: Sequence[float]) -> float:
+    """What will still be gained if each gain is the share of the one before it that the last was."""
+    if len(gains) < 2 or not (gains[-1] > 0 and gains[-2] > 0):
+        return 0.0
+    share = min(gains[-1] / gains[-2], MOST_KEPT)
+    return gains[-1] * share / (1 - share)

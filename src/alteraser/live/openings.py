@@ -20,7 +20,7 @@ class EmptyDirections:
 
     def __init__(self, state: LiveState[Any]) -> None:
         self._state = state
-        self.free = empty_directions((each.factors.spanned() for each in state.sides.values()), state.h)
+        self.free = empty_directions((each.factors.sum_yy() for each in state.sides.values()), state.h)
         # Of the request at hand: the users who were not worth a direction before it.
         self._not_worth: set[int] = set()
 
@@ -54,11 +54,12 @@ class EmptyDirections:
         )
         columns, weights = self._state.sides[Side.USERS].entries.of_row(user)
         # An upper bound of what a direction could bring: Σ g² over all items (`models/dimensions.py`), without a look
-        # at those that are not the user's, with the least λ of all.
+        # at those that are not the user's, with the least λ and the largest m of all.
         scores = items.vectors[columns] @ scaled
         as_missing = np.square(missing * items.missing[columns] * scores).sum()
         total = np.square(weights * (1 - scores)).sum() - as_missing
-        total += missing**2 * (scaled @ items.sum_m2_yy @ scaled)
+        vector = users.vectors[user]
+        total += missing**2 * float(items.missing.max(initial=0)) * (vector @ items.gram @ vector)
         if self.free[0].weight ** 2 * float(total) <= user_l2 * float(items.l2.min()):
             return None
         pairs = Pairs.of(items.vectors @ scaled, missing * items.missing, columns, weights)

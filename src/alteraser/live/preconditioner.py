@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alteraser.kernels.residuals import estimate_decrements
-from alteraser.live.factors import SideFactors
+from alteraser.live.factors import SideFactors, times
 from alteraser.live.side import SideState
 
 Floats = NDArray[Any]
@@ -52,10 +52,23 @@ class Preconditioner:
         scales: Floats = 1 / (self.alpha(own, rows)[:, None] * self.spectrum + own.factors.l2[rows, None])
         return scales
 
-    def decrements(
-        self, own: SideState, rows: NDArray[np.int64], residual: Floats
-    ) -> tuple[NDArray[np.float64], float]:
-        """About rᵀA⁻¹r of each row, and the sum of the squared norms of all r."""
+    def steps(self, own: SideState, rows: NDArray[np.int64], residual: Floats) -> tuple[Floats, float]:
+        """(α_r·Ĝ + λ_r·I)⁻¹ residual of some rows; Σ stepᵀ(m_r·Ĝ + λ_r·I)·step, the curvature but for entries'."""
+        missing, l2 = own.factors.missing[rows], own.factors.l2[rows]
+        turned = times(residual, self.basis)
+        turned *= self.scales(own, rows)
+        squares = np.square(turned)
+        curvature = float(missing @ (squares @ self.spectrum)) if self.weighted else 0.0
+        return times(turned, self.basis.T), curvature + float(l2 @ squares.sum(1))
+
+    def mean_curvature(self, own: SideState, rows: NDArray[np.int64]) -> Floats:
+        """The mean eigenvalue of α_r·Ĝ + λ_r·I of some rows."""
+        mean: Floats = self.alpha(own, rows) * (self.trace / len(self.spectrum)) + own.factors.l2[rows]
+        return mean
+
+    def decrements(self, own: SideState, rows: NDArray[np.int64], residual: Floats) -> NDArray[np.float64]:
+        """About rᵀA⁻¹r of each row."""
         decrements = np.empty(len(rows))
         alpha, l2 = self.alpha(own, rows), own.factors.l2[rows]
-        return decrements, float(estimate_decrements(residual, alpha, l2, self.spectrum, decrements))
+        estimate_decrements(residual, alpha, l2, self.spectrum, decrements)
+        return decrements

@@ -68,18 +68,14 @@ class RowBlock(NamedTuple):
 class PendingRows(RowProblem):
     """Function i, of the vector y of row i, is the part of L in which y occurs, plus 2·t·y.
 
-    t is the row's prior residual: where the function is at its minimum, the residual of L is t again, so that a row
+    t is what the row keeps of its residual: where the function is at its minimum, the residual of L is t, so that a row
     that was short of its optimum before the request is so after it.
     """
 
     quadratic: ClassVar[bool] = True
     block: RowBlock
     start: Tensor  # the rows as they are
-    pending: Tensor  # their pending residual
-
-    @cached_property
-    def _prior(self) -> Tensor:
-        return torch.from_numpy(self.block.residual(self.start.numpy())) - self.pending
+    kept: Tensor  # what they keep of their residuals
 
     @cached_property
     def _ridge(self) -> RidgeRows:
@@ -96,7 +92,7 @@ class PendingRows(RowProblem):
         return terms.on(csr).block(np.arange(len(self.block)))
 
     def value(self, x: Tensor) -> Tensor:
-        return self._ridge.value(x) + 2 * (self._prior * x).sum(1)
+        return self._ridge.value(x) + 2 * (self.kept * x).sum(1)
 
     def hessian(self, x: Tensor) -> Tensor:
         return self._ridge.hessian(x)
@@ -108,10 +104,10 @@ class PendingRows(RowProblem):
     def alone(self, place: int, x: Tensor) -> PendingRows:
         del x
         some = slice(place, place + 1)
-        return PendingRows(self.block.row(place), self.start[some], self.pending[some])
+        return PendingRows(self.block.row(place), self.start[some], self.kept[some])
 
     def minimum(self) -> Tensor:
-        """The rows moved by A⁻¹ times their pending residual; one that cannot be factorised stays where it is."""
-        step = self.pending.numpy().copy()
+        """The rows moved by A⁻¹ times what is to be removed; one that cannot be factorised stays where it is."""
+        step = self.block.residual(self.start.numpy()) - self.kept.numpy()
         self.block.solve(step)
         return torch.from_numpy(self.start.numpy() + step)

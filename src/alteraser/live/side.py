@@ -1,4 +1,4 @@
-"""The state of one side of a live model, and how its rows move."""
+"""One side of a live model: its entries and vectors, the residuals of its rows, and how these move."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 from alteraser.data.growing import appended
 from alteraser.data.interactions import Interactions, Side
 from alteraser.kernels.jit import n_threads, threads_for
-from alteraser.kernels.live import Grams, Moves, RowArrays, Targets
-from alteraser.kernels.moves import move_rows, spread_moves
-from alteraser.kernels.residuals import entry_traces
+from alteraser.kernels.live import RowArrays
+from alteraser.kernels.residuals import entry_curvatures, entry_traces, measure_moves, row_residuals
 from alteraser.kernels.sparse import FixedFactors, RowWeights
-from alteraser.kernels.tiles import TILE_ROWS, padded
 from alteraser.live.entries import Entries
-from alteraser.live.factors import SideFactors, times
-from alteraser.live.residuals import Residuals, Sums
+from alteraser.live.factors import SideFactors
 from alteraser.live.row_block import RowBlock
 from alteraser.models.base import Quadratic
 
@@ -31,9 +28,9 @@ ROUNDING = 8
 class LossChange:
     """By how much a move changes the loss.
 
-    `pending` counts the pending residual alone, as if the rows had none before the request; `whole` is the change of
-    the loss itself, and `rounding` what that may be off by. `indefinite` says that the step met a direction in which
-    the loss is not convex.
+    `pending` is without what rows keep of their residuals, as if the original had been at its optimum; `whole` is the
+    change of the loss itself, and `rounding` what that may be off by. `indefinite` says that the step met a direction
+    in which the loss is not convex.
     """
 
     pending: float = 0.0
@@ -42,8 +39,8 @@ class LossChange:
     indefinite: bool = False
 
     @property
-    def of_prior(self) -> float:
-        """The part of the change that the prior residual brought, without regard to its sign."""
+    def of_kept(self) -> float:
+        """The part of the change that residuals which rows keep have brought, without regard to its sign."""
         return abs(self.whole - self.pending)
 
     def __add__(self, other: LossChange) -> LossChange:
@@ -56,21 +53,19 @@ class LossChange:
 
 
 class SideState:
-    """The entries, factors and residuals of the rows of one side."""
+    """The entries and factors of the rows of one side, and what each row is to keep of its residual.
 
-    def __init__(self, model: Quadratic, side: Side, data: Interactions, *, training_gap: float) -> None:
-        """With a training gap below 1, so much less of the model's own residual is kept: the rest is deferred."""
+    A residual is computed from the row's entries when it is asked for; none is stored. `kept` is what the original was
+    short of its optimum: constant, as long as the row has entries and nothing of it is given up.
+    """
+
+    def __init__(self, model: Quadratic, side: Side, data: Interactions) -> None:
         self.factors = SideFactors(model, side, data)
         self.entries = Entries.of(data.by(side))
-        deferred = np.zeros_like(self.factors.vectors)
-        if training_gap != 1:
-            residual = model.row_problems(side, data).residual(model.table(side)).numpy()
-            deferred = residual * deferred.dtype.type(1 - training_gap)
-        self.residuals = Residuals(deferred)
-        self.residuals.sum_deferred(self.factors)
+        self.kept: Floats = np.zeros_like(self.factors.vectors)
         # The trace of what entries add to half a row's Hessian. It serves a preconditioner, and follows changes of the
         # entries, but neither moves of the other side nor changes of m.
-        self.entry_traces = np.zeros(len(self.factors), deferred.dtype)
+        self.entry_traces = np.zeros(len(self.factors), self.kept.dtype)
         self._positions = np.full(len(self.factors), -1, dtype=np.int32)
 
     def __len__(self) -> int:
@@ -82,6 +77,10 @@ class SideState:
         self.entry_traces = entry_traces(
             self.entries.rows, mine.missing, theirs.missing, theirs.squared_norms
         )
+
+    def occupied(self) -> NDArray[np.int64]:
+        """The rows that have entries."""
+        return np.flatnonzero(self.entries.all_counts())
 
     def lend_positions(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Lends an array that has, for each row of the side, its place among `rows`; -1 for the others.
@@ -108,118 +107,73 @@ class SideState:
             other.factors.gram.astype(vectors.dtype),
         )
 
-    # Residuals -------------------------------------------------------------------------------------------------
-
-    def pending_residual(self, rows: NDArray[np.int64], other: SideState) -> Floats:
-        """What the request at hand has changed the residual of some rows by."""
-        correction = times(self.factors.vectors[rows], other.factors.pending_correction)
-        correction *= self.factors.missing[rows, None]
-        residual: Floats = np.subtract(self.residuals.pending(rows), correction, out=correction)
-        return residual
-
-    def deferred_residual(self, rows: NDArray[np.int64], other: SideState) -> Floats:
-        """What earlier requests have left of theirs in some rows."""
-        correction = times(self.factors.weighted_by_m(rows), other.factors.deferred_correction)
-        residual: Floats = self.residuals.deferred[rows] - correction
-        return residual
-
-    def squared_norm(self, other: SideState) -> float:
-        """The sum of the squared norms of pending and deferred residuals together."""
-        return self.residuals.squared_norm(self.factors, other.factors)
-
-    def pending_squared_norm(self, other: SideState) -> float:
-        return self.residuals.pending_squared_norm(self.factors, other.factors)
-
-    def add_pending(self, rows: NDArray[np.int64], change: Floats) -> None:
-        self.residuals.add_pending(rows, change, self.factors)
-
-    def admit_prior(self, rows: NDArray[np.int64], prior: Floats, share: float, other: SideState) -> None:
-        """Makes a share of the residual that some rows had before the request pending.
-
-        `prior` is all of it: what is deferred and, beyond that, what the original was short of its optimum.
-        """
-        part = prior.dtype.type(share)
-        deferred = self.residuals.deferred[rows]
-        left = deferred - part * self.deferred_residual(rows, other)
-        self.add_pending(rows, part * prior)
-        self.residuals.set_deferred(rows, left, self.factors)
-
-    def defer(self) -> None:
-        """Turns pending residuals into deferred ones; the next request begins."""
-        self.residuals.defer()
-        self.factors.rebase_pending()
-
-    # Moving ----------------------------------------------------------------------------------------------------
-
-    def move(self, rows: NDArray[np.int64], targets: Targets, other: SideState) -> LossChange:
-        """Turns some rows into `targets`; all residuals, on both sides, follow."""
-        factors = self.factors
-        kind, d = factors.vectors.dtype, len(factors.h)
-        scaled = factors.h * factors.vectors[rows]
-        change = factors.h * targets.vectors - scaled
-        moves = Moves(scaled, change, factors.missing[rows], targets.missing)
-        other.residuals.touch_neighbours(rows, self.entries.rows)
-        self.residuals.touch(rows)
-        with threads_for(8 * int(self.entries.counts(rows).sum()) * d):
-            spread = np.zeros((n_threads(), len(rows), TILE_ROWS * padded(d)), kind)
-            along_entries = np.zeros((n_threads(), 3))
-            spread_moves(
+    def residual(self, rows: NDArray[np.int64], other: SideState) -> Floats:
+        """The residual of some rows, less what they keep of it."""
+        d, counts = len(self.factors.h), self.entries.counts(rows)
+        residual = np.empty((len(rows), d), self.kept.dtype)
+        with threads_for(4 * int(counts.sum()) * d):
+            row_residuals(
+                np.argsort(-counts, kind="stable"),
                 rows,
                 self.entries.rows,
-                moves,
-                other.factors.arrays,
-                other.residuals.slots,
-                spread,
-                along_entries,
-            )
-            sums = np.zeros((n_threads(), 5, padded(d) ** 2), kind)
-            totals = np.zeros((n_threads(), 5))
-            move_rows(
-                rows,
                 self._arrays,
-                self.residuals.slots,
-                targets,
-                spread,
-                self._grams(other),
-                sums,
+                other.factors.arrays,
+                other.factors.gram.astype(residual.dtype),
+                residual,
+                n_threads(),
+            )
+        residual -= self.kept[rows]
+        return residual
+
+    def move(self, rows: NDArray[np.int64], vectors: Floats, other: SideState) -> LossChange:
+        """Turns some rows into `vectors`; tells what that does to the loss."""
+        counts = self.entries.counts(rows)
+        with threads_for(4 * int(counts.sum()) * len(self.factors.h)):
+            totals = np.zeros((n_threads(), 3))
+            measure_moves(
+                np.argsort(-counts, kind="stable"),
+                rows,
+                self.entries.rows,
+                self._arrays,
+                vectors - self.factors.vectors[rows],
+                other.factors.arrays,
+                other.factors.gram.astype(vectors.dtype),
                 totals,
             )
-        curvature, growth_of_other, slope = along_entries.sum(0).tolist()
-        fall, growth_of_deferred, growth, rest, rest_size = totals.sum(0).tolist()
-        total = sums[0] if len(sums) == 1 else sums.sum(0)
-        moments, sum_m2_yy, by_deferred, by_pending, by_pending_of_other = total.reshape(
-            5, padded(d), padded(d)
-        )[:, :d, :d]
-        factors.add_to_sums(moments, sum_m2_yy)
-        self.residuals.add_to_sums(
-            pending=Sums(growth, by_pending), deferred=Sums(growth_of_deferred, by_deferred)
-        )
-        other.residuals.add_to_sums(pending=Sums(growth_of_other, by_pending_of_other))
-        rounding = ROUNDING * float(np.finfo(kind).eps) * rest_size
-        return LossChange(curvature - fall, rest - 2 * slope - curvature, rounding)
+        of_loss, of_kept, size = totals.sum(0).tolist()
+        self.factors.place(rows, vectors)
+        return LossChange(of_loss + of_kept, of_loss, ROUNDING * float(np.finfo(vectors.dtype).eps) * size)
+
+    def entry_curvature(
+        self, rows: NDArray[np.int64], change: Floats, other: SideState, *, most: int
+    ) -> float:
+        """What entries add to Σ changeᵀA·change over some rows; so many of a row's at most stand for all of them."""
+        counts = np.minimum(self.entries.counts(rows), most)
+        with threads_for(2 * int(counts.sum()) * len(self.factors.h)):
+            totals = np.zeros(n_threads())
+            entry_curvatures(
+                np.argsort(-counts, kind="stable"),
+                rows,
+                self.entries.rows,
+                self.factors.missing,
+                self.factors.h * change,
+                other.factors.arrays,
+                most,
+                totals,
+            )
+        return float(totals.sum())
 
     @property
     def _arrays(self) -> RowArrays:
         factors = self.factors
-        return RowArrays(
-            factors.vectors, factors.missing, factors.l2, factors.squared_norms, self.residuals.deferred
-        )
-
-    def _grams(self, other: SideState) -> Grams:
-        kind, theirs = self.factors.vectors.dtype, other.factors
-        return Grams(
-            self.factors.h,
-            theirs.gram.astype(kind),
-            theirs.deferred_correction,
-            theirs.pending_correction,
-        )
+        return RowArrays(factors.h, factors.vectors, factors.missing, factors.l2, self.kept)
 
     def grow(self, missing: Floats, l2: Floats) -> None:
         """Appends empty rows with these weights."""
         self.factors.grow(missing, l2)
         n = len(self.factors)
         self.entries.grow(n)
-        self.residuals.grow(n)
         more = n - len(self._positions)
+        self.kept = appended(self.kept, np.zeros((more, self.kept.shape[1]), self.kept.dtype))
         self.entry_traces = appended(self.entry_traces, np.zeros(more, self.entry_traces.dtype))
         self._positions = appended(self._positions, np.full(more, -1, np.int32))

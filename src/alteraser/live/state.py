@@ -1,4 +1,4 @@
-"""`LiveState`: a model, its data and the residual of every row, kept together while the data changes."""
+"""`LiveState`: a model and its data, kept together while both change, and the residuals of its rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from alteraser.data.changes import Change
 from alteraser.data.csr import CSR
 from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
-from alteraser.kernels.live import Targets
 from alteraser.kernels.sparse import FixedFactors, RowWeights, SparseRows
+from alteraser.live.disturbance import Disturbance
 from alteraser.live.factors import times
 from alteraser.live.preconditioner import Preconditioner
 from alteraser.live.row_block import PendingRows, RowBlock
@@ -24,25 +24,21 @@ from alteraser.models.base import Quadratic
 QuadraticModel = TypeVar("QuadraticModel", bound=Quadratic)
 Floats = NDArray[Any]
 SIDES = (Side.USERS, Side.ITEMS)
-# Rows moved at once: what is computed on the way, 1 kB a row, stays in the second-level cache.
-BLOCK = 1024
 # The share of a usual interaction's residual that rounding errors of the heaviest one may reach. Set by hand.
 NOISE = 0.01
 
 
 class LiveState(Generic[QuadraticModel]):
-    """Both sides of a model; every residual follows every change of entries and every move of rows exactly."""
+    """Both sides of a model, with the residuals of their rows as they are now, less what rows keep of them."""
 
     def __init__(self, model: QuadraticModel, data: Interactions, *, training_gap: float = 1.0) -> None:
-        """With a training gap of 1 rows keep the residual that the original has on `data`, with 0 they aim at none.
-
-        The difference is deferred from the beginning.
-        """
+        """With a training gap of 1 rows keep the residual that the original has on `data`, with 0 they aim at none."""
         model.check_belongs(data)
         weights = data.by(Side.USERS).weights
+        self.total_weight = float(weights.sum(dtype=np.float64))  # of the data it began with
         self._heaviest = heaviest_weight(model, weights)
         check_weights(model, weights, self._heaviest)
-        self.sides = {side: SideState(model, side, data, training_gap=training_gap) for side in SIDES}
+        self.sides = {side: SideState(model, side, data) for side in SIDES}
         self.h = self.sides[Side.USERS].factors.h
         self._preconditioners: dict[Side, Preconditioner] = {}
         # From here on the model stands on the vectors that change: the original's rows must not outlive a request.
@@ -50,6 +46,11 @@ class LiveState(Generic[QuadraticModel]):
         for side, state in self.sides.items():
             state.sum_traces(self.sides[side.other])
             self.preconditioner(side)
+        if training_gap > 0:
+            kept = {side: self.residual(side, np.arange(len(each))) for side, each in self.sides.items()}
+            for side, each in self.sides.items():
+                each.kept = kept[side] * kept[side].dtype.type(training_gap)
+        self.disturbance = Disturbance(self.sides)
 
     @staticmethod
     def _on(model: QuadraticModel, vectors: dict[Side, Floats]) -> QuadraticModel:
@@ -102,53 +103,46 @@ class LiveState(Generic[QuadraticModel]):
     def n_entries(self) -> int:
         return self.sides[Side.USERS].entries.n_entries
 
-    def pending_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
-        """What the request at hand has changed the residual of some rows by."""
-        return self.sides[side].pending_residual(rows, self.sides[side.other])
-
     def residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
-        """What is still to be removed from some rows: their pending and deferred residuals."""
-        deferred = self.sides[side].deferred_residual(rows, self.sides[side.other])
-        residual: Floats = deferred + self.pending_residual(side, rows)
-        return residual
+        """What is still to be removed from some rows: their residuals, less what they keep."""
+        return self.sides[side].residual(rows, self.sides[side.other])
 
     def whole_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
-        """Half of minus the gradient of the loss itself in some rows, computed from their entries."""
-        return self.row_block(side, rows).residual(self.sides[side].factors.vectors[rows])
+        """Half of minus the gradient of the loss itself in some rows."""
+        whole: Floats = self.residual(side, rows) + self.sides[side].kept[rows]
+        return whole
 
     def row_block(self, side: Side, rows: NDArray[np.int64]) -> RowBlock:
         """Some rows as ridge problems of their own."""
         return self.sides[side].row_block(rows, self.sides[side.other])
 
     def row_problem(self, side: Side, rows: NDArray[np.int64]) -> PendingRows:
-        """The problem of removing the pending residual of some rows while the other side is fixed."""
-        start, pending = self.sides[side].factors.vectors[rows], self.pending_residual(side, rows)
-        return PendingRows(self.row_block(side, rows), torch.from_numpy(start), torch.from_numpy(pending))
+        """The problem of removing the residual of some rows, less what they keep, while the other side is fixed."""
+        own = self.sides[side]
+        start, kept = (torch.from_numpy(each[rows]) for each in (own.factors.vectors, own.kept))
+        return PendingRows(self.row_block(side, rows), start, kept)
 
-    def prior_residual(self, side: Side, rows: NDArray[np.int64]) -> Floats:
-        """What some rows had before the request: what is deferred, and what the original was short of its optimum."""
-        prior: Floats = self.whole_residual(side, rows) - self.pending_residual(side, rows)
-        return prior
-
-    def admit_prior(self, side: Side, rows: NDArray[np.int64], prior: Floats, share: float) -> None:
-        """Makes a share of the prior residual of some rows pending; `prior` is all of it."""
-        self.sides[side].admit_prior(rows, prior, share, self.sides[side.other])
+    def give_up_kept(self, side: Side, rows: NDArray[np.int64], share: float) -> None:
+        """Makes a share of what some rows keep of their residuals something to be removed."""
+        kept = self.sides[side].kept
+        kept[rows] *= kept.dtype.type(1 - share)
 
     def gradient_norm(self) -> float:
         """The norm of the gradient that is still to be removed from all rows."""
-        total = sum(state.squared_norm(self.sides[side.other]) for side, state in self.sides.items())
+        total = 0.0
+        for side, each in self.sides.items():
+            residual = self.residual(side, np.arange(len(each)))
+            total += float(np.square(residual, dtype=np.float64).sum())
         return 2 * math.sqrt(total)
 
     def preconditioner(self, side: Side) -> Preconditioner:
-        """The preconditioner of the rows of a side; it is made anew only when all residuals are."""
+        """The preconditioner of the rows of a side; it is made anew only where all rows are refined."""
         if side not in self._preconditioners:
             self._preconditioners[side] = Preconditioner.of(self.sides[side.other].factors)
         return self._preconditioners[side]
 
-    def decrements(
-        self, side: Side, rows: NDArray[np.int64], residual: Floats
-    ) -> tuple[NDArray[np.float64], float]:
-        """About how much each row could lower the loss by itself, and the sum of the squared norms of `residual`."""
+    def decrements(self, side: Side, rows: NDArray[np.int64], residual: Floats) -> NDArray[np.float64]:
+        """About how much each row could lower the loss by itself, with this residual."""
         return self.preconditioner(side).decrements(self.sides[side], rows, residual)
 
     # Changing the data -----------------------------------------------------------------------------------------
@@ -156,18 +150,19 @@ class LiveState(Generic[QuadraticModel]):
     def apply(self, change: Change) -> float:
         """Gives pairs their weights after a change; returns by how much the loss falls as emptied rows become zero.
 
-        What this does to residuals is pending. A change that does not begin where the data is raises, and changes
-        nothing.
+        A change that does not begin where the data is raises, and changes nothing.
         """
         self._check_begin(change)
-        self._add_entry_residuals(change)
+        self.disturbance.clear()
+        self._note_pairs(change)
         for side in SIDES:
             pairs = change.rows(side), change.rows(side.other)
             self.sides[side].entries.set(*pairs, change.before, change.after)
-        return sum(self._update_weights(side, np.unique(change.rows(side))) for side in SIDES)
+        empty = {side: self._weigh(side, np.unique(change.rows(side))) for side in SIDES}
+        return sum(self._empty(side, rows) for side, rows in empty.items())
 
-    def _add_entry_residuals(self, change: Change) -> None:
-        """What the pairs of a change give to the residuals and Hessians of their rows after it, less before it."""
+    def _note_pairs(self, change: Change) -> None:
+        """Notes what the pairs of a change give to their rows' residuals and Hessians after it, less before it."""
         users, items = (self.sides[side].factors for side in SIDES)
         p, q = users.vectors[change.users], items.vectors[change.items]
         missing = users.missing[change.users] * items.missing[change.items]
@@ -181,33 +176,28 @@ class LiveState(Generic[QuadraticModel]):
                 slope[some] += sign * (weights.values[some] - of_some * scores[some])
         gain = slope[:, None] * self.h
         for side, vectors_of_other in ((Side.USERS, q), (Side.ITEMS, p)):
-            state, rows = self.sides[side], change.rows(side)
-            state.add_pending(rows, gain * vectors_of_other)
+            rows = change.rows(side)
+            self.disturbance.note_pairs(side, rows, gain * vectors_of_other)
             squared_norms = self.sides[side.other].factors.squared_norms[change.rows(side.other)]
-            np.add.at(state.entry_traces, rows, excess * squared_norms)
+            np.add.at(self.sides[side].entry_traces, rows, excess * squared_norms)
 
-    def _update_weights(self, side: Side, rows: NDArray[np.int64]) -> float:
-        """Gives some rows the weights of their new counts, and turns those without entries to zero.
-
-        Returns by how much the loss falls as they do.
-        """
-        state, factors = self.sides[side], self.sides[side].factors
+    def _weigh(self, side: Side, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Gives some rows the weights of their new counts; returns those that have become empty."""
+        state = self.sides[side]
         counts = state.entries.counts(rows)
-        missing, l2 = self._model.row_weights(side, counts)
-        empty, kind = counts == 0, factors.vectors.dtype
-        moved = empty | (missing.astype(kind) != factors.missing[rows])
-        other_penalty = ~moved & (l2.astype(kind) != factors.l2[rows])
-        if other_penalty.any():
-            some, fall = rows[other_penalty], (factors.l2[rows] - l2)[other_penalty, None].astype(kind)
-            state.add_pending(some, fall * factors.vectors[some])
-            factors.l2[some] = l2[other_penalty]
-        if not moved.any():
-            return 0.0
-        vectors = np.where(empty[:, None], 0, factors.vectors[rows])[moved]
-        change = self.move(side, rows[moved], vectors, missing=missing[moved], l2=l2[moved])
-        state.residuals.clear(rows[empty])
-        state.entry_traces[rows[empty]] = 0
-        return -change.whole
+        if state.factors.weigh(rows, *self._model.row_weights(side, counts)):
+            self.disturbance.note_weights(side)
+        if not counts.any():
+            self.disturbance.take_pairs(side)  # nobody is there to take what they brought
+        empty: NDArray[np.int64] = rows[counts == 0]
+        return empty
+
+    def _empty(self, side: Side, rows: NDArray[np.int64]) -> float:
+        """Turns rows without entries to zero; returns by how much the loss falls."""
+        state = self.sides[side]
+        state.kept[rows] = 0
+        state.entry_traces[rows] = 0
+        return -self.move(side, rows, np.zeros((len(rows), len(self.h)), self.h.dtype)).whole
 
     def check(self, change: Change) -> None:
         """Raises where a change could not be followed; it may name rows that are yet to come."""
@@ -234,47 +224,31 @@ class LiveState(Generic[QuadraticModel]):
         for side, n in ((Side.USERS, n_users), (Side.ITEMS, n_items)):
             more = n - len(self.sides[side])
             self.sides[side].grow(*self._model.row_weights(side, np.zeros(more, np.int64)))
+        self.disturbance.grow()
         vectors = {side: state.factors.vectors for side, state in self.sides.items()}
         self._model = self._on(self._model, vectors)
 
     # Moving rows -----------------------------------------------------------------------------------------------
 
-    def move(
-        self,
-        side: Side,
-        rows: NDArray[np.int64],
-        vectors: Floats,
-        *,
-        missing: Floats | None = None,
-        l2: Floats | None = None,
-    ) -> LossChange:
-        """Turns some rows of a side into `vectors`, with other weights if given; every residual follows."""
-        state, kind = self.sides[side], self.h.dtype
-        change = LossChange()
-        for begin in range(0, len(rows), BLOCK):
-            some = slice(begin, begin + BLOCK)
-            targets = Targets(
-                vectors[some].astype(kind, copy=False),
-                state.factors.missing[rows[some]] if missing is None else missing[some].astype(kind),
-                state.factors.l2[rows[some]] if l2 is None else l2[some].astype(kind),
-            )
-            change += state.move(rows[some], targets, self.sides[side.other])
-        return change
+    def move(self, side: Side, rows: NDArray[np.int64], vectors: Floats) -> LossChange:
+        """Turns some rows of a side into `vectors`."""
+        if len(rows) == 0:
+            return LossChange()
+        self.disturbance.note_move(side, rows)
+        kind = self.h.dtype
+        return self.sides[side].move(
+            rows, np.ascontiguousarray(vectors.astype(kind, copy=False)), self.sides[side.other]
+        )
 
-    # From request to request -----------------------------------------------------------------------------------
+    def shift(self, side: Side, rows: NDArray[np.int64], by: Floats) -> None:
+        """Moves some rows of a side; what that does to the loss is for the caller to know."""
+        self.disturbance.note_move(side, rows)
+        factors = self.sides[side].factors
+        factors.place(rows, factors.vectors[rows] + by)
 
-    def defer(self) -> None:
-        """Turns what is pending into deferred residuals: the request is over."""
-        for state in self.sides.values():
-            state.defer()
-
-    def make_all_pending(self) -> None:
-        """Turns what earlier requests have left into pending residuals."""
-        residuals = {side: self.residual(side, np.arange(len(state))) for side, state in self.sides.items()}
-        self.defer()
+    def renew(self) -> None:
+        """Computes anew what otherwise only follows: the traces of entries and the preconditioners."""
         for side, state in self.sides.items():
-            state.residuals.make_all_pending(residuals[side], state.factors)
-            state.factors.rebase_deferred()
             state.sum_traces(self.sides[side.other])
         self._preconditioners = {}
 

@@ -1,9 +1,9 @@
-"""Steps of chosen rows that lower what is pending and never raise the loss.
+"""Steps of chosen rows that never raise the loss.
 
-A step removes the pending residual, and so lowers the loss as it would be if rows had no other. With what they had
-before the request, the loss itself could rise all the same, the more so the farther the original was from its
-optimum. Every move therefore tells what the whole loss does. Where it would rise, the step is taken back, and as much
-of the prior residual becomes pending as it takes for the loss to fall.
+A step removes residuals but for what rows keep of them, and so lowers the loss as it would be if the original had been
+at its optimum. With what it was short of, the loss itself could rise all the same, the more so the farther it was.
+Every move therefore tells what the whole loss does. Where it would rise, the step is taken back, and rows give up as
+much of what they keep as it takes for the loss to fall.
 """
 
 from __future__ import annotations
@@ -18,22 +18,30 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from alteraser.data.interactions import Side
-from alteraser.live.decrement import TINY
 from alteraser.live.newton_system import Chosen, newton_step
+from alteraser.live.outlook import TINY
 from alteraser.live.row_block import PendingRows
 from alteraser.live.side import LossChange
-from alteraser.live.state import BLOCK, LiveState
+from alteraser.live.state import LiveState
 from alteraser.optim.damping import LevenbergMarquardt
 from alteraser.optim.minimize import Solver, minimize
 from alteraser.optim.newton import ah_newton
 from alteraser.sweep.executors import Executor, Local
 
 Floats = NDArray[Any]
+# Rows solved at once where nothing else is asked for: their factors, 16 kB a row, stay in memory meanwhile.
+BLOCK = 1024
 # A step ends when a product adds less than this share of what it promises. A usual value for inexact Newton steps.
 FORCING = 0.05
 # The damping is a multiple of the preconditioner's inverse and begins at a hundredth of it. It rises fast, as a step
 # that is taken back costs two moves. Set by hand.
 DAMPING = LevenbergMarquardt(share=0.01, fall=0.25, rise=8.0, floor=1e-4)
+# Half steps of rows with up to so many entries together are measured exactly; of more, by so many entries of each row:
+# the sum over many rows is then right to some percent.
+MEASURED, MEASURED_OF_A_ROW = 200_000, 64
+# Attempts at a half step, each with a greater share of what rows keep given up, and by how much that exceeds what is
+# expected to be needed. Set by hand.
+MAX_SHARES, MARGIN = 4, 1.2
 # Attempts at a step before rows stay where they are; a damping raised so often leaves next to nothing of a step.
 MAX_ATTEMPTS = 8
 
@@ -50,6 +58,14 @@ class RowSolver:
 EXACT = RowSolver()
 
 
+@dataclass(frozen=True)
+class Step:
+    """What a step did to the loss, and about how much lower its rows could bring it still."""
+
+    change: LossChange
+    left: float = 0.0
+
+
 class Steps:
     """Moves rows of a state; what lasts from step to step is the damping."""
 
@@ -57,12 +73,11 @@ class Steps:
         self._state, self._damping = state, DAMPING.share
 
     def solve(
-        self, side: Side, rows: NDArray[np.int64], how: RowSolver = EXACT, *, admit: bool = True
+        self, side: Side, rows: NDArray[np.int64], how: RowSolver = EXACT, *, give_up: bool = True
     ) -> LossChange:
-        """Moves some rows of a side to where nothing of theirs is pending, while the other side stays.
+        """Moves some rows of a side to where nothing of theirs is to be removed, while the other side stays.
 
-        A block of rows for which that would raise the loss has all of its prior residual admitted, or stays where it
-        is.
+        A block of rows for which that would raise the loss gives up what it keeps, or stays where it is.
         """
         change = LossChange()
         blocks = [rows[begin : begin + how.block_rows] for begin in range(0, len(rows), how.block_rows)]
@@ -71,8 +86,8 @@ class Steps:
             blocks, how.executor.map(partial(_solved, how.solver), problems), strict=True
         ):
             moved = self._moved(side, block, vectors.numpy())
-            if moved is None and admit:
-                self._admit({side: block}, math.inf, most=1.0)
+            if moved is None and give_up:
+                self._state.give_up_kept(side, block, 1.0)
                 moved = self._moved(
                     side, block, _solved(how.solver, self._state.row_problem(side, block)).numpy()
                 )
@@ -88,83 +103,144 @@ class Steps:
         self._state.move(side, rows, before)
         return None
 
-    def step(
-        self,
-        chosen: Chosen,
-        *,
-        forcing: float = FORCING,
-        enough: float = math.inf,
-        beside: Chosen | None = None,
-        most: float = 1.0,
-    ) -> LossChange:
-        """Makes Newton's step of the chosen rows together, which raises neither the loss nor what is pending of it.
+    def half_step(
+        self, side: Side, rows: NDArray[np.int64], brought: Floats, *, most: float = 1.0
+    ) -> LossChange | None:
+        """Moves some rows of a side towards where what was brought to them is removed, while the other side stays.
 
-        With rows `beside` them, the step is that of all, of which only the chosen ones move, unless what is pending
-        would rise. A step that would raise what is pending is taken back and damped more; for one that would raise the
-        whole loss a share of the prior residual is admitted, `most` of it at most. If that is not enough, no row moves;
-        what was admitted stays pending. Rows are given in ascending order.
+        The direction is that of the preconditioner, the length the best along it. Where rows have very many entries,
+        some of these tell the length and what the step does to the loss. Where the loss would rise, rows give up as
+        much of what they keep as it takes, `most` of it at most. None where that is not enough: no row moves then.
+        """
+        kept = self._state.sides[side].kept[rows]
+        share, first_rise = 0.0, 0.0
+        for attempt in range(MAX_SHARES):
+            change, rise = self._half_step(side, rows, brought, share * kept if share else None)
+            if change is not None:
+                self._state.give_up_kept(side, rows, share)
+                self._state.disturbance.settle(side)
+                return change
+            if attempt == 0:
+                first_rise, share = rise, self._share_against(side, rows, kept, rise)
+            else:  # on a straight line from the first rise to this one, and somewhat beyond
+                taken_off = max(first_rise - rise, first_rise / 10)
+                share *= MARGIN * first_rise / taken_off
+            if share > most:
+                break
+        return None
+
+    def _half_step(
+        self, side: Side, rows: NDArray[np.int64], brought: Floats, given_up: Floats | None
+    ) -> tuple[LossChange | None, float]:
+        """Moves some rows, and tells what that changes; or nothing, and by how much the loss would rise."""
+        state, own = self._state, self._state.sides[side]
+        wanted = brought if given_up is None else brought + given_up
+        by, curvature, exact = self._direction(side, rows, wanted)
+        if not curvature > 0:
+            return LossChange(), 0.0
+        along, along_kept = _dot(brought, by), _dot(own.kept[rows], by)
+        length = (along if given_up is None else _dot(wanted, by)) / curvature
+        by *= by.dtype.type(length)
+        if exact:
+            before = own.factors.vectors[rows]
+            change = state.move(side, rows, before + by)
+            if change.whole > change.rounding:
+                state.move(side, rows, before)
+                return None, change.whole
+            return change, 0.0
+        pending = length * (length * curvature - 2 * along)
+        change = LossChange(pending, pending - 2 * length * along_kept)
+        if change.whole > 0:
+            return None, change.whole
+        state.shift(side, rows, by)
+        return change, 0.0
+
+    def _direction(self, side: Side, rows: NDArray[np.int64], residual: Floats) -> tuple[Floats, float, bool]:
+        """The preconditioned residual of some rows, the curvature along it, and whether that is exact."""
+        state, own = self._state, self._state.sides[side]
+        exact = int(own.entries.counts(rows).sum()) <= MEASURED
+        by, curvature = state.preconditioner(side).steps(own, rows, residual)
+        most = MEASURED if exact else MEASURED_OF_A_ROW
+        return by, curvature + own.entry_curvature(rows, by, state.sides[side.other], most=most), exact
+
+    def _share_against(self, side: Side, rows: NDArray[np.int64], kept: Floats, rise: float) -> float:
+        """What share of what some rows keep they must give up for the loss not to rise as it would have.
+
+        With r what is to be removed, t what is kept and A half the Hessian, the step A⁻¹(r + share·t) raises the loss
+        by `rise` − (2·share − share²)·tᵀA⁻¹t. A share is wanted that takes off twice the rise, or all there is.
+        """
+        decrement = float(self._state.decrements(side, rows, kept).sum())
+        return 1 - math.sqrt(max(1 - 2 * rise / max(decrement, TINY), 0.0))
+
+    def step(
+        self, chosen: Chosen, *, forcing: float = FORCING, enough: float = math.inf, most: float = 1.0
+    ) -> Step:
+        """Makes Newton's step of the chosen rows together, which raises neither the loss nor what is to be removed.
+
+        A step that would raise what is to be removed is taken back and damped more; for one that would raise the whole
+        loss rows give up a share of what they keep, `most` of it at most. If that is not enough, no row moves; what was
+        given up stays so. Rows are given in ascending order.
         """
         state = self._state
         chosen = {side: rows for side, rows in chosen.items() if len(rows)}
         if not chosen:
-            return LossChange()
-        together = chosen
-        if beside is not None:
-            with_any = {side: np.union1d(chosen.get(side, rows[:0]), rows) for side, rows in beside.items()}
-            together = {side: rows for side, rows in with_any.items() if len(rows)}
+            return Step(LossChange())
         before = {side: state.sides[side].factors.vectors[rows] for side, rows in chosen.items()}
-        n_admitted, indefinite = 0, False  # once a share is admitted, then all
+        indefinite = False
         for _ in range(MAX_ATTEMPTS):
-            found, not_convex = newton_step(
-                state, together, damping=self._damping, forcing=forcing, enough=enough
-            )
-            indefinite |= not_convex
-            steps = {
-                side: found[side][np.searchsorted(together[side], rows)] for side, rows in chosen.items()
-            }
+            found = newton_step(state, chosen, damping=self._damping, forcing=forcing, enough=enough)
+            indefinite |= found.indefinite
             # To take back a step longer than the rows themselves would leave rounding errors of its own size.
-            if _squares(steps) > _squares(before):
+            if _squares(found.by) > _squares(before):
                 self._damping = DAMPING.raised(self._damping)
                 continue
             change = LossChange(indefinite=indefinite)
             for side, rows in chosen.items():
-                change += state.move(side, rows, before[side] + steps[side])
+                change += state.move(side, rows, before[side] + found.by[side])
+            kept = None
+            if change.pending <= 0 and change.whole > change.rounding:
+                kept = {side: state.sides[side].kept[rows] for side, rows in chosen.items()}
+                change += self._give_up(chosen, change.whole, most=most)
             if change.pending <= 0 and change.whole <= change.rounding:
                 self._damping = DAMPING.lowered(self._damping)
-                return change
+                # Of a quadratic that is c times as curved as it was taken to be, this is what the step has left.
+                wrong = (found.promised + change.pending) ** 2 / max(found.promised, TINY)
+                return Step(change, found.left + wrong)
             for side, rows in reversed(chosen.items()):
                 state.move(side, rows, before[side])
-            if change.pending > 0 and together is not chosen:
-                together = chosen  # too much of what they would meet halfway stays where it is
-            elif change.pending > 0 or n_admitted == 2:
-                self._damping = DAMPING.raised(self._damping)
-            elif self._admit(chosen, math.inf if n_admitted else change.whole, most=most):
-                n_admitted += 1
-            else:
-                break
-        return LossChange(indefinite=indefinite)
+                if kept is not None:
+                    state.sides[side].kept[rows] = kept[side]
+            self._damping = DAMPING.raised(self._damping)
+        return Step(LossChange(indefinite=indefinite))
 
-    def _admit(self, chosen: Chosen, rise: float, *, most: float) -> bool:
-        """Makes a share of the prior residual of rows pending, so that the loss does not rise as it would have.
+    def _give_up(self, chosen: Chosen, rise: float, *, most: float) -> LossChange:
+        """Moves rows of one side towards where what they keep is removed, until the loss is lower by twice `rise`.
 
-        With r the pending and t the prior residual and A half the Hessian, the step A⁻¹(r + share·t) raises the loss by
-        `rise` − (2·share − share²)·tᵀA⁻¹t. A share is wanted that takes off twice the rise, or all there is. If it is
-        more than `most`, nothing is admitted: rows beyond the request's own would be trained on.
+        They give up that share of it, unless it is more than `most`: rows beyond the request's own would be trained on.
         """
-        prior = {side: self._state.prior_residual(side, rows) for side, rows in chosen.items()}
-        decrement = sum(
-            float(self._state.decrements(side, rows, prior[side])[0].sum()) for side, rows in chosen.items()
-        )
-        share = 1 - math.sqrt(max(1 - 2 * rise / max(decrement, TINY), 0.0))
-        if share > most:
-            return False
+        state, decrements = self._state, {}
         for side, rows in chosen.items():
-            self._state.admit_prior(side, rows, prior[side], share)
-        return True
+            decrements[side] = float(state.decrements(side, rows, state.sides[side].kept[rows]).sum())
+        side = max(decrements, key=lambda side: decrements[side])
+        rows, kept = chosen[side], state.sides[side].kept[chosen[side]]
+        by, curvature, _ = self._direction(side, rows, kept)
+        along = _dot(kept, by) + _dot(state.residual(side, rows), by)
+        under_root = along**2 - 2 * rise * curvature
+        if not (curvature > 0 and along > 0 and under_root > 0):
+            return LossChange()
+        share = 2 * rise / (along + math.sqrt(under_root))
+        if share > most:
+            return LossChange()
+        state.give_up_kept(side, rows, share)
+        return state.move(side, rows, state.sides[side].factors.vectors[rows] + by.dtype.type(share) * by)
 
 
 def _solved(solver: Solver, problem: PendingRows) -> Tensor:
     return minimize(problem, problem.start, solver=solver).value
+
+
+def _dot(a: Floats, b: Floats) -> float:
+    return float(np.einsum("rj,rj->", a, b, dtype=np.float64, casting="unsafe"))
 
 
 def _squares(parts: dict[Side, Floats]) -> float:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions, Side
-from alteraser.live.decrement import (
-    TINY,
-    PendingDecrement,
+from alteraser.live.newton_system import Chosen, still_to_come
+from alteraser.live.outlook import (
+    FEW_ROWS,
+    NEARLY_ALL,
+    Outlook,
     all_rows,
-    most_affected,
-    touched_rows,
-    visiting_cost,
-    visiting_cost_of_all,
+    decrement_of_all,
+    occupied_rows,
+    outlook,
+    worth_moving,
 )
-from alteraser.live.newton_system import Chosen
-from alteraser.live.scopes import AllRows, AutoRows, ForgettingRows, Passes, Scope
+from alteraser.live.scopes import AffectedRows, AllRows, ForgettingRows, Passes, Scope
 from alteraser.live.side import LossChange
 from alteraser.live.state import SIDES
 from alteraser.live.steps import RowSolver
@@ -30,19 +31,20 @@ from alteraser.sweep.accelerate import History
 if TYPE_CHECKING:
     from alteraser.live.refine import Refiner
 
-# The share of the prior residual that may be admitted of rows beyond the request's own; with more they would be trained
-# on. Set by hand.
-ADMITTED = 0.25
-# The share of the rows' own decrements that those which stay have: the last of them cost the most, and come again in a
-# later step. In the first step these are few, and go along. Set by hand.
-STAYING, STAYING_AT_FIRST = 0.3, 0.1
-# A step of chosen rows ends when a product adds less than this share of what it promises. To move rows takes about as
-# long as five products, so that less would be gained by a next step in the same time.
-FORCING = 0.1
-# The share of a step's gain that the next one is believed to gain at most, where what is to come is told by it.
-MOST_KEPT = 0.9
-# What a step costs besides its rows, in entries: choosing them, and telling what is left. Measured with 64 dimensions.
-STEP_COST = 5_000
+# How many times what rows could gain one by one they gain together: about 2 was left after requests of single users on
+# ml-1m (1 to 3) and amazon-14core (2 to 5).
+COUPLED = 2.5
+# The share of what rows beyond the request's own keep that they may give up; with more they would be trained on. Set
+# by hand.
+GIVEN_UP = 0.25
+# The share of all entries that a user's row problems may take to be solved one by one: a factor takes as long as twenty
+# looks at its entries.
+SOLVED_FIRST = 0.05
+# Half steps that cost as much as a step of all rows together, and what one usually leaves of what there was. Seen on
+# ml-1m and amazon-14core.
+MOST_HALF_STEPS, LEFT_BY_A_HALF_STEP = 4, 0.4
+# A step of all rows ends when a product adds less than this share of what it promises, and little of what is wanted.
+FORCING = 0.3
 
 
 @dataclass(eq=False)
@@ -53,8 +55,6 @@ class Done:
     steps: int = 0
     rows_visited: int = 0
     n_passes: int = 0
-    # What visiting the rows of each step has cost, in entries.
-    costs: list[int] = field(default_factory=list)
 
     def begin(self, change: LossChange, n_rows: int) -> None:
         """Books the move of the request's own rows, which comes before the first step."""
@@ -73,34 +73,9 @@ class Done:
 
     @property
     def still_to_come(self) -> float:
-        """What steps will still gain if each gains the share of the one before that the last did.
-
-        That is told by the last two, if they came after the first and cost about the same. Where rows keep coming back,
-        their decrements tell too little.
-        """
+        """What passes will still gain if each gains the share of the one before that the last did."""
         falls = [-change.pending for change in self.changes[-2:]]
-        alike = len(self.costs) < 2 or self.costs[-1] < 2 * self.costs[-2]
-        if self.steps < 2 or not alike or not all(fall > 0 for fall in falls):
-            return 0.0
-        share = min(falls[1] / falls[0], MOST_KEPT)
-        return falls[1] * share / (1 - share)
-
-
-class Plan(NamedTuple):
-    """What a step is to do: about `left` is left of the gap, and `wanted` may be; it may cost `most`.
-
-    Rows gain together `coupling` times what their own decrements tell.
-    """
-
-    left: float
-    wanted: float
-    most: float
-    coupling: float
-
-    @property
-    def staying(self) -> float:
-        """The share of the rows' decrements that may stay: the less, the more has to go."""
-        return min(STAYING, math.sqrt(self.wanted / max(self.left, TINY)))
+        return still_to_come(falls)
 
 
 class Strategy(Protocol):
@@ -108,17 +83,21 @@ class Strategy(Protocol):
 
     def first(self, done: Done) -> None: ...
 
-    def next(self, done: Done, found: PendingDecrement, plan: Plan) -> None:
-        """One more step."""
+    def left(self, done: Done) -> float:
+        """About how much lower the loss could still be."""
+        ...
+
+    def next(self, done: Done, left: float, wanted: float) -> None:
+        """One more step, where so much is left, towards leaving no more than is wanted."""
         ...
 
     def last(self, done: Done) -> None: ...
 
 
 class JointSteps:
-    """Newton steps of chosen rows of both sides together.
+    """Half steps of one side after the other while little is left to do, then Newton's steps of both sides together.
 
-    The users of the request come first and alone, and once more after steps of many rows, which end early.
+    The users of the request come first and alone, and once more at the end.
     """
 
     def __init__(
@@ -127,93 +106,89 @@ class JointSteps:
         users: NDArray[np.int64],
         scope: Scope,
         *,
-        admitted: float = ADMITTED,
+        given_up: float = GIVEN_UP,
         exact: bool = False,
     ) -> None:
-        """With `exact` the users are at their minimum when all is done, even after a single step."""
+        """With `exact` the users are at their minimum when all is done."""
+        self._refiner = refiner
         self._state, self._steps, self._directions = refiner.state, refiner.steps, refiner.directions
-        self._users, self.scope, self._admitted, self._exact = users, scope, admitted, exact
-        self._n_rows = sum(map(len, refiner.state.sides.values()))
+        self._users, self.scope, self._given_up, self._exact = users, scope, given_up, exact
+        self._together = isinstance(scope, AllRows)
+        self._moved: Chosen = {Side.USERS: users, Side.ITEMS: users[:0]}
+        self._outlooks: dict[Side, Outlook] = {}
+        self._left_of_step = 0.0
 
     def first(self, done: Done) -> None:
-        change = self._steps.solve(Side.USERS, self._users)
-        done.begin(change + self._directions.open_for(self._users), len(self._users))
+        change = LossChange()
+        if self._solves_users:
+            change = self._steps.solve(Side.USERS, self._users) + self._directions.open_for(self._users)
+            self._state.disturbance.take_pairs(Side.USERS)
+        done.begin(change, len(self._users))
 
-    def next(self, done: Done, found: PendingDecrement, plan: Plan) -> None:
-        every = isinstance(self.scope, AllRows)
-        is_first = done.steps == 0 and len(self._users) > 0 and not every
-        chosen = all_rows(self._state) if every else self._choose(done, found, plan)
-        if is_first and len(chosen[Side.ITEMS]) == 0 and plan.left <= plan.wanted:
-            change, chosen = LossChange(), {}  # the users are where they belong
-        elif is_first:  # of the rows that the request is about: all of their prior residual may be admitted
-            beside = touched_rows(self._state) if len(chosen[Side.ITEMS]) else None
-            change = self._steps.step(chosen, beside=beside)
-        else:
-            change = self._later_step(chosen, plan)
-            if not change.pending < 0 and self._counts(chosen) == self._n_rows and not every:
-                # All rows cannot move together without training on; the most affected may.
-                done.rows_visited += self._n_rows
-                done.costs.append(visiting_cost_of_all(self._state))
-                chosen = most_affected(self._state, found, spare=plan.staying * found.total)
-                change += self._later_step(chosen, plan)
-        n_rows = self._counts(chosen)
-        done.costs.append(visiting_cost(self._state, chosen))
-        done.add(change, n_rows, is_pass=n_rows == self._n_rows)
+    def left(self, done: Done) -> float:
+        if not self._together:
+            self._outlooks = {side: outlook(self._state, side) for side in SIDES}
+            return self._left_of_step + COUPLED * sum(each.gain for each in self._outlooks.values())
+        if done.steps == 0:
+            return COUPLED * decrement_of_all(self._state)
+        return self._left_of_step
+
+    def next(self, done: Done, left: float, wanted: float) -> None:
+        if not self._together:
+            to_come = (
+                math.log(max(left / wanted, 1)) / -math.log(LEFT_BY_A_HALF_STEP) if wanted > 0 else math.inf
+            )
+            half_steps_pay = self._refiner.is_far or done.steps + to_come <= MOST_HALF_STEPS
+            if half_steps_pay and self._half_step(done):
+                return
+            self._together = True
+        chosen = self._affected() if isinstance(self.scope, AffectedRows) else all_rows(self._state)
+        step = self._steps.step(chosen, forcing=FORCING, enough=wanted / 4, most=self._given_up)
+        # What conjugate gradients have left is that of a quadratic; what rows have now tells how far the loss is one.
+        self._left_of_step = max(step.left, COUPLED * decrement_of_all(self._state))
+        n_rows = sum(map(len, chosen.values()))
+        is_pass = n_rows == sum(map(len, self._state.sides.values()))
+        done.add(step.change, n_rows, is_pass=is_pass)
 
     def last(self, done: Done) -> None:
-        if done.steps > (0 if self._exact else 1):
-            done.changes[-1] += self._steps.solve(Side.USERS, self._users, admit=False)
+        if done.steps and self._solves_users:
+            done.changes[-1] += self._steps.solve(Side.USERS, self._users, give_up=False)
 
-    def _later_step(self, chosen: Chosen, plan: Plan) -> LossChange:
-        # A step of all rows is to be the last, and where much has to go, the next would find the same rows again.
-        to_the_end = self._counts(chosen) == self._n_rows or plan.staying < STAYING
-        enough = plan.wanted / 4 if to_the_end else math.inf
-        return self._steps.step(chosen, forcing=FORCING, enough=enough, most=self._admitted)
+    @property
+    def _solves_users(self) -> bool:
+        """Whether the users of the request are so few that each is worth being solved by itself."""
+        n_entries = int(self._state.sides[Side.USERS].entries.counts(self._users).sum())
+        return 0 < n_entries <= max(SOLVED_FIRST * self._state.n_entries, 1000)
 
-    @staticmethod
-    def _counts(chosen: Chosen) -> int:
-        return sum(map(len, chosen.values()))
+    def _half_step(self, done: Done) -> bool:
+        side = max(SIDES, key=lambda side: self._outlooks[side].gain)
+        seen = self._outlooks[side]
+        if seen.rows is None or seen.brought is None or isinstance(self.scope, AffectedRows):
+            seen = worth_moving(self._state, side, self._within_reach(side))
+        if seen.rows is None or seen.brought is None or len(seen.rows) == 0:
+            return False
+        change = self._steps.half_step(side, seen.rows, seen.brought, most=self._given_up)
+        if change is None:
+            return False
+        self._left_of_step += (1 - NEARLY_ALL) * seen.gain
+        self._moved[side] = np.union1d(self._moved[side], seen.rows)
+        done.add(change, len(seen.rows), is_pass=False)
+        return True
 
-    def _choose(self, done: Done, found: PendingDecrement, plan: Plan) -> Chosen:
-        """The rows of a step: the most affected, or all there are.
+    def _affected(self) -> Chosen:
+        """The rows that have moved, and those that their entries lead to."""
+        for side in SIDES:
+            self._moved[side] = np.union1d(self._moved[side], self._within_reach(side))
+        return dict(self._moved)
 
-        Rows stay whose decrements together are about what may be left. In a first step the users who forget go where
-        they would be if all their items moved; most of these are not worth a move. All rows move where others than the
-        touched ones have the residual, or where that is cheaper than as many steps of the most affected as it would
-        take if each gained what the last did; where the scope is that of affected rows, all touched rows then do.
-        """
-        is_first = done.steps == 0 and len(self._users) > 0
-        staying = min(plan.staying, STAYING_AT_FIRST) if is_first else plan.staying
-        spare = plan.wanted / plan.coupling / 2
-        if plan.most == math.inf:
-            spare = max(spare, staying * found.total)
-        chosen = most_affected(self._state, found, spare=spare, most=plan.most)
-        if is_first:
-            chosen[Side.USERS] = np.union1d(chosen[Side.USERS], self._users)
-            return chosen
-        if plan.most < math.inf:
-            return chosen
-        if found.untouched > spare:
-            return all_rows(self._state)
-        may_be_all = isinstance(self.scope, AutoRows)
-        at_once = visiting_cost_of_all(self._state)
-        if not may_be_all:
-            at_once = visiting_cost(self._state, touched_rows(self._state))
-        in_parts = steps_to_come(done, plan) * (visiting_cost(self._state, chosen) + STEP_COST)
-        # Where no row is worth a move by itself, what is left is that of all together.
-        nobody = self._counts(chosen) == 0 and plan.left > plan.wanted
-        if in_parts <= at_once and not nobody:
-            return chosen
-        return all_rows(self._state) if may_be_all else touched_rows(self._state)
-
-
-def steps_to_come(done: Done, plan: Plan) -> float:
-    """How many steps it takes to what is wanted, if each gains the share of what is left that the last did."""
-    if plan.left <= plan.wanted or done.steps == 0:
-        return 1.0
-    gained = -done.changes[-1].pending
-    share = min(max(gained / (gained + plan.left), 0.01), 0.99)
-    return max(math.log(max(plan.wanted / plan.left, TINY)) / math.log(1 - share), 1.0)
+    def _within_reach(self, side: Side) -> NDArray[np.int64]:
+        """The rows of a side that something was brought to: all of them, or those that entries lead to."""
+        own = self._state.sides[side]
+        if len(own) <= FEW_ROWS and not isinstance(self.scope, AffectedRows):
+            return own.occupied()
+        disturbance = self._state.disturbance
+        rows = np.union1d(disturbance.neighbours(side)[0], disturbance.changed(side))
+        return rows[own.entries.counts(rows) > 0]
 
 
 class AlternatingPasses:
@@ -237,16 +212,19 @@ class AlternatingPasses:
         change += self._solve(Side.ITEMS, self._rows) + self._shared()
         done.begin(change, sum(map(len, self._rows.values())))
 
-    def next(self, done: Done, found: PendingDecrement, plan: Plan) -> None:
-        del found, plan
-        sides = self._refiner.state.sides
-        rows = {side: np.flatnonzero(each.entries.all_counts()) for side, each in sides.items()}
+    def left(self, done: Done) -> float:
+        """What rows could gain one by one, or what passes will gain as they did; the more the more trustworthy."""
+        to_come = done.still_to_come if done.n_passes > 1 else 0.0
+        return max(COUPLED * decrement_of_all(self._refiner.state), to_come)
+
+    def next(self, done: Done, left: float, wanted: float) -> None:
+        del left, wanted
+        rows = occupied_rows(self._refiner.state)
         change = self._users_from_a_guess(rows)
         before = self._items(rows)
         change += self._solve(Side.ITEMS, rows)
         if self._history is not None:
             self._history.add(before, self._items(rows))
-        done.costs.append(visiting_cost(self._refiner.state, rows))
         done.add(change + self._shared(), sum(map(len, rows.values())), is_pass=True)
 
     def last(self, done: Done) -> None:
@@ -271,9 +249,9 @@ class AlternatingPasses:
         return torch.from_numpy(self._refiner.state.sides[Side.ITEMS].factors.vectors[rows[Side.ITEMS]])
 
     def _solve(self, side: Side, rows: Chosen) -> LossChange:
-        """Solves rows of a side; prior residual is admitted only of the request's own rows, else others train on."""
+        """Solves rows of a side; only the request's own rows give up what they keep, else others train on."""
         how = RowSolver(self._scope.solver, self._scope.block_rows, self._scope.executor)
-        return self._refiner.steps.solve(side, rows[side], how, admit=rows is self._rows)
+        return self._refiner.steps.solve(side, rows[side], how, give_up=rows is self._rows)
 
     def _shared(self) -> LossChange:
         if not self._scope.solve_shared or self._remain is None:

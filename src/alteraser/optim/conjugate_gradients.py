@@ -53,8 +53,12 @@ class Solved(Generic[Vectors]):
 
     solution: Vectors
     decrease: NDArray[np.float64]  # [B], by how much xᵀ(A + damping·M)x − 2xᵀb, which is 0 at x = 0, falls
-    n_products: int
+    gains: list[NDArray[np.float64]]  # what each product has added to it, [B]
     indefinite: bool  # whether a system ended because of its curvature
+
+    @property
+    def n_products(self) -> int:
+        return len(self.gains)
 
 
 def conjugate_gradients(
@@ -85,17 +89,18 @@ def conjugate_gradients(
     x[:] = 0
     norm = algebra.dot(r, s)
     goal, promised = stopping.relative_residual**2 * norm, 0.0 * norm
-    active, n_products, indefinite = (norm > 0) & (norm > goal), 0, False
-    while n_products < stopping.max_products and algebra.any(active):
+    active, indefinite = (norm > 0) & (norm > goal), False
+    gains: list[NDArray[np.float64]] = []
+    while len(gains) < stopping.max_products and algebra.any(active):
         curved = view(product(search, m_search))
         of_damping = damping * algebra.dot(s, ms) if damped else 0.0
         curvature = algebra.dot(s, curved) + of_damping
         curved_enough = curvature > of_damping / 2
         indefinite = indefinite or algebra.any(active & (curvature <= of_damping / 2))
         # A system that has found nothing yet takes the preconditioned residual itself.
-        whole = 1.0 * active if n_products == 0 else 0.0
+        whole = 1.0 * active if not gains else 0.0
         length = algebra.divide(norm, curvature, where=active & curved_enough, otherwise=whole)
-        n_products += 1
+        gains.append(algebra.per_system(length * norm))
         algebra.add(x, length, s)
         promised = promised + length * norm
         active = active & curved_enough & (length * norm >= algebra.least(stopping, promised))
@@ -111,7 +116,7 @@ def conjugate_gradients(
         if precondition is not None:
             algebra.turn(ms, ratio, r, active)
         active = active & (norm > goal)
-    return Solved(solution, algebra.per_system(promised), n_products, indefinite)
+    return Solved(solution, algebra.per_system(promised), gains, indefinite)
 
 
 def _copied(vectors: Vectors) -> Vectors:

@@ -14,7 +14,7 @@ from alteraser.data.requests import Missing, Requests
 from alteraser.errors import SettingError
 from alteraser.live.erasure import Cost, Drift, Erasure
 from alteraser.live.refine import Refined, Refiner, Watch
-from alteraser.live.scopes import ForgettingRows, Passes, Scope, named_scope
+from alteraser.live.scopes import AffectedRows, AllRows, AutoRows, ForgettingRows, Passes, Scope, named_scope
 from alteraser.live.state import LiveState, QuadraticModel
 from alteraser.live.time_limit import time_limit
 from alteraser.models.base import Quadratic, lacking
@@ -153,8 +153,10 @@ def _refine(
         return replace(done, model=original.with_dimensions(dimensions, done.model))
     refiner = Refiner(LiveState(original, full, training_gap=scope.training_gap))
     emptied = refiner.apply(deletion.change)
-    if scope.training_gap != 1:
-        refiner.make_all_pending()
+    if scope.training_gap != 1 and isinstance(
+        scope, AutoRows | AffectedRows
+    ):  # there is something to do everywhere
+        scope = AllRows(scope.tolerance, scope.max_steps)
     refined = refiner.refine(
         deletion.change, scope, emptied=emptied, remain=deletion.remain, out_of_time=out_of_time, watch=watch
     )

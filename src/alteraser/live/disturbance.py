@@ -1,0 +1,208 @@
+"""What a request has changed so far, and what that has brought to the residuals of either side since it moved last."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alteraser.data.interactions import Side
+from alteraser.kernels.hessian_products import hessian_products, hessian_products_of_pairs
+from alteraser.kernels.jit import n_threads, threads_for
+from alteraser.kernels.live import ChosenRows, SearchDirections
+from alteraser.live.factors import times
+from alteraser.live.side import SideState
+
+Floats = NDArray[Any]
+Rows = NDArray[np.int64]
+NOBODY: Rows = np.empty(0, np.int64)
+# Rows that have moved whose part in a Gram matrix is not multiplied out: with 64 dimensions that is dearer from 16 on.
+FEW = 8
+# How many times as many entries must be gathered along as pushed along for pushing to be faster: it takes one thread.
+FEWER = 3
+
+
+class _Moved:
+    """Rows of one side that have moved since the request came, and where each was before."""
+
+    def __init__(self, n_rows: int, dim: int, kind: Any) -> None:
+        self.places = np.full(n_rows, -1, np.int32)  # of each row among those that moved
+        self.rows, self.starts = NOBODY, np.empty((0, dim), kind)
+        self._movement: Floats | None = None
+
+    def note(self, rows: Rows, vectors: Floats) -> None:
+        self._movement = None
+        new = rows[self.places[rows] < 0]
+        if len(new):
+            self.places[new] = np.arange(len(self.rows), len(self.rows) + len(new), dtype=np.int32)
+            self.rows = np.concatenate([self.rows, new])
+            self.starts = np.concatenate([self.starts, vectors[new]])
+
+    def movement(self, vectors: Floats) -> Floats:
+        """By how much the rows have moved; computed when it is asked for after a move."""
+        if self._movement is None:
+            self._movement = vectors[self.rows] - self.starts
+        return self._movement
+
+    def clear(self) -> None:
+        self.places[self.rows] = -1
+        self.rows, self.starts, self._movement = NOBODY, self.starts[:0].copy(), None
+
+
+class Disturbance:
+    """What a request has brought to the rows of a side since that side was settled last.
+
+    Pairs that it has changed, rows of the other side that have moved, and the other side's Gram matrix of before.
+    """
+
+    def __init__(self, sides: dict[Side, SideState]) -> None:
+        self._sides = sides
+        self._moved = {
+            side: _Moved(len(each), len(each.factors.h), each.factors.vectors.dtype)
+            for side, each in sides.items()
+        }
+        self.clear()
+
+    def clear(self) -> None:
+        """The request is over: nothing of it is kept."""
+        self._grams = {side: each.factors.gram.copy() for side, each in self._sides.items()}
+        self._reweighed: set[Side] = set()
+        self._pairs: dict[Side, tuple[Rows, Floats]] = {}
+        for moved in self._moved.values():
+            moved.clear()
+
+    def reaches(self, side: Side) -> bool:
+        """Whether anything was brought to the rows of a side."""
+        return side in self._pairs or len(self._moved[side.other].rows) > 0
+
+    def note_weights(self, side: Side) -> None:
+        """Notes that rows of a side have got other weights in missing entries."""
+        self._reweighed.add(side)
+
+    def take_pairs(self, side: Side) -> None:
+        """The rows of the pairs that have changed take what these have brought to them."""
+        self._pairs.pop(side, None)
+
+    def settle(self, side: Side) -> None:
+        """The rows of a side take what was brought to them; from here on it counts what is brought next."""
+        self.take_pairs(side)
+        self._moved[side.other].clear()
+        self._grams[side.other] = self._sides[side.other].factors.gram.copy()
+        self._reweighed.discard(side.other)
+
+    def grow(self) -> None:
+        """Takes in rows that were appended, between two requests."""
+        for side, each in self._sides.items():
+            more = len(each) - len(self._moved[side].places)
+            self._moved[side].places = np.append(self._moved[side].places, np.full(more, -1, np.int32))
+
+    def note_pairs(self, side: Side, rows: Rows, gains: Floats) -> None:
+        """Notes what changed pairs give to the residuals of their rows."""
+        self._pairs[side] = rows, gains
+
+    def note_move(self, side: Side, rows: Rows) -> None:
+        """Notes where some rows are, before they move."""
+        self._moved[side].note(rows, self._sides[side].factors.vectors)
+
+    def moved(self, side: Side) -> Rows:
+        return self._moved[side].rows
+
+    def changed(self, side: Side) -> Rows:
+        """The rows of the pairs that have changed."""
+        return np.unique(self._pairs[side][0]) if side in self._pairs else NOBODY
+
+    def movement(self, side: Side) -> Floats:
+        """By how much the rows that have moved did so."""
+        return self._moved[side].movement(self._sides[side].factors.vectors)
+
+    def n_entries_of_moved(self, side: Side) -> int:
+        """How many entries the rows have that have moved."""
+        return int(self._sides[side].entries.counts(self._moved[side].rows).sum())
+
+    def neighbours(self, side: Side, *, most: float = math.inf) -> tuple[Rows, Floats]:
+        """The rows that entries of moved rows of the other side lead to, and Σ‖movement‖ over those entries.
+
+        Of rows that have moved those are followed that did so farthest, as long as they have `most` entries together.
+        """
+        others, moved = self._sides[side.other], self._moved[side.other].rows
+        lengths = np.sqrt(np.square(self.movement(side.other)).sum(1))
+        if int(others.entries.counts(moved).sum()) > most:
+            farthest = np.argsort(-lengths, kind="stable")
+            within = np.cumsum(others.entries.counts(moved[farthest])) <= most
+            within[0] = True
+            moved, lengths = moved[farthest[within]], lengths[farthest[within]]
+        entries = others.entries.packed(moved)
+        weights = np.repeat(lengths, entries.stops - entries.starts)
+        sums = np.bincount(entries.columns, weights, minlength=len(self._sides[side]))
+        rows = np.flatnonzero(sums)
+        return rows, sums[rows]
+
+    def brought_to(self, side: Side, rows: Rows) -> Floats:
+        """By how much the residuals of some rows have changed since their side was settled last, to first order."""
+        own = self._sides[side]
+        vectors = own.factors.vectors[rows]
+        brought = self._through_gram(side.other, vectors)
+        brought *= -own.factors.missing[rows, None]
+        n_moved = self.n_entries_of_moved(side.other)
+        if n_moved or side in self._pairs:
+            positions = own.lend_positions(rows)
+            try:
+                if n_moved:
+                    brought -= self._along_entries(side, rows, positions, n_moved)
+                if side in self._pairs:
+                    changed, gains = self._pairs[side]
+                    at = positions[changed]
+                    np.add.at(brought, at[at >= 0], gains[at >= 0])
+            finally:
+                own.take_back_positions(rows)
+        return brought
+
+    def _through_gram(self, of: Side, vectors: Floats) -> Floats:
+        """Vectors times the change of a side's Gram matrix; that of a few rows is not multiplied out."""
+        factors, moved = self._sides[of].factors, self._moved[of]
+        if len(moved.rows) > FEW or of in self._reweighed:
+            return times(vectors, factors.gram - self._grams[of])
+        scaled = factors.h * np.concatenate([factors.vectors[moved.rows], moved.starts])
+        missing = factors.missing[moved.rows]
+        return times(times(vectors, scaled.T) * np.concatenate([missing, -missing]), scaled)
+
+    def _along_entries(self, side: Side, rows: Rows, positions: NDArray[np.int32], n_moved: int) -> Floats:
+        """What entries add to the Hessian times the other side's movement, in some rows.
+
+        It is pushed along the entries of the rows that have moved where these are few, else gathered along the others'.
+        """
+        own, other, h = self._sides[side], self._sides[side.other], self._sides[side].factors.h
+        moved, movement = self._moved[side.other], self.movement(side.other)
+        counts = own.entries.counts(rows)
+        products = np.zeros((len(rows), len(h)), h.dtype)
+        n_own = int(counts.sum())
+        if FEWER * n_moved <= n_own:
+            hessian_products_of_pairs(
+                moved.rows,
+                other.entries.rows,
+                h,
+                ChosenRows(other.factors.vectors[moved.rows], movement, other.factors.missing[moved.rows]),
+                own.factors.arrays,
+                SearchDirections(positions, np.zeros_like(products)),
+                np.empty_like(movement),
+                products,
+            )
+        else:
+            zero = np.zeros((1, len(h)), h.dtype)
+            with threads_for(4 * n_own * len(h)):
+                hessian_products(
+                    np.argsort(-counts, kind="stable"),
+                    rows,
+                    own.entries.rows,
+                    ChosenRows(
+                        h * own.factors.vectors[rows], np.zeros_like(products), own.factors.missing[rows]
+                    ),
+                    other.factors.arrays,
+                    SearchDirections(moved.places, np.concatenate([movement, zero])),
+                    products,
+                    n_threads(),
+                )
+        products *= h
+        return products
