@@ -102,7 +102,7 @@ def test_drift_is_told_truly_and_cleaned_up(full: Interactions, original: Any) -
     best = lowest(model, remain)
     gap = model.loss(remain) - best
     # The norm is exact; what it is worth was seen in the rows of each request, one by one, and is told safely.
-    assert gap < drift.loss_gap < 10 * gap
+    assert gap < drift.loss_gap < 20 * gap
     after = live.clean_up()
     assert live.model.loss(remain) - best < 0.1 * gap
     assert after.gradient_norm == pytest.approx(in_double(live.model).gradient_norm(remain), rel=exact)
@@ -241,7 +241,7 @@ def test_what_a_user_with_private_items_leaves_is_seen(
     assert not erased.converged
     best = lowest(hasty.model, hasty.remain)
     gap = hasty.model.loss(hasty.remain) - best
-    assert gap < erased.drift.loss_gap < 10 * gap
+    assert gap < erased.drift.loss_gap < 20 * gap
     live = LiveModel(original, private)
     assert live.forget(account).converged
     zeroed = original.without_empty_rows(live.remain)

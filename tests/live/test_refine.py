@@ -91,7 +91,7 @@ def test_a_loose_tolerance_leaves_most_rows_alone(random_data: Any, small_model:
     assert forget(refiner, deletion(data, mask), AffectedRows(0.6)).converged
     changed = (refiner.state.model.users != original.users).any(1)
     assert changed[7]
-    assert changed.sum() < 100
+    assert changed.sum() < 200
 
 
 def test_to_ask_changes_nothing(random_data: Any, small_model: Any) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from alteraser.kernels.arrays import Floats, Matrix
 from alteraser.kernels.jit import inner, threaded
+from alteraser.kernels.live import Factors
 from alteraser.kernels.sparse import FixedFactors, RowWeights, Schedule, SparseRows, longest_first
 
 
@@ -76,7 +77,7 @@ def _descend_rows(
                     break
                 for j in range(d):
                     product[j] = plain[j] * search[j]
-                _add_product(columns, given, fixed, missing, search, product)
+                add_product(columns, given, fixed, missing, search, product)
                 curvature = kind(0)
                 for j in range(d):
                     curvature += search[j] * product[j]
@@ -137,10 +138,10 @@ def _add_residual(
 
 
 @inner
-def _add_product(
+def add_product(
     columns: NDArray[np.int32],
     weights: NDArray[np.float32],
-    fixed: FixedFactors,
+    fixed: FixedFactors | Factors,
     missing: Any,
     search: Floats,
     product: Floats,

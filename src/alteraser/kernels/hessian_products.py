@@ -14,6 +14,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from alteraser.kernels.arrays import Floats, Matrix
+from alteraser.kernels.descent import add_product
 from alteraser.kernels.jit import compiled, inner, threaded
 from alteraser.kernels.live import ChosenRows, Factors, SearchDirections
 from alteraser.kernels.sparse import SparseRows
@@ -153,3 +154,109 @@ def hessian_products_of_pairs(
                 for j in range(d):
                     product[j] += excess * of_other * y[j] + slope * dy[j]
                     back[j] += along * vector[j] + slope * change[j]
+
+
+@threaded
+def gather_movement(
+    order: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    entries: SparseRows,
+    scaled: Factors,
+    other: Factors,
+    moved: SearchDirections,
+    products: Matrix,
+    n_workers: int,
+) -> None:
+    """As `hessian_products` where `rows` themselves stay: only entries that lead to rows that have moved are looked at.
+
+    `scaled` has the rows' scaled factors; rows of the other side that have not moved have position -1.
+    """
+    vectors, missing_other = other
+    positions, movement = moved
+    columns, weights = entries.columns, entries.weights
+    d = vectors.shape[1]
+    kind = vectors.dtype.type
+    for worker in prange(n_workers):
+        for turn in range(worker, len(order), n_workers):
+            k = order[turn]
+            x, product, m = scaled.vectors[k], products[k], scaled.missing[k]
+            for j in range(d):
+                product[j] = 0
+            for entry in range(entries.starts[rows[k]], entries.stops[rows[k]]):
+                column = columns[entry]
+                position = positions[column]
+                if position >= 0:
+                    y, dy = vectors[column], movement[position]
+                    score, along = kind(0), kind(0)
+                    for j in range(d):
+                        score += y[j] * x[j]
+                        along += dy[j] * x[j]
+                    along, slope = _along_and_slope(
+                        kind(weights[entry]), m * missing_other[column], along, score
+                    )
+                    for j in range(d):
+                        product[j] += along * y[j] + slope * dy[j]
+
+
+@threaded
+def push_movement(
+    rows: NDArray[np.int64],
+    entries: SparseRows,
+    h: Floats,
+    moved: ChosenRows,
+    other: Factors,
+    positions: NDArray[np.int32],
+    products: Matrix,
+    n_workers: int,
+) -> None:
+    """Adds what `gather_movement` finds, from the side of the `rows` that have moved, by `moved.direction`.
+
+    Row c of the other side has its product at positions[c]; those at -1 get none. Each worker adds to products of its
+    own.
+    """
+    vectors, missing_other = other
+    columns, weights = entries.columns, entries.weights
+    d = vectors.shape[1]
+    kind = vectors.dtype.type
+    for worker in prange(n_workers):
+        x, dx = np.empty(d, vectors.dtype), np.empty(d, vectors.dtype)
+        for k in range(len(rows)):
+            y, dy, m = moved.vectors[k], moved.direction[k], moved.missing[k]
+            for j in range(d):
+                x[j], dx[j] = h[j] * y[j], h[j] * dy[j]
+            for entry in range(entries.starts[rows[k]], entries.stops[rows[k]]):
+                column = columns[entry]
+                position = positions[column]
+                if position >= 0 and position % n_workers == worker:
+                    vector, product = vectors[column], products[position]
+                    score, along = kind(0), kind(0)
+                    for j in range(d):
+                        score += vector[j] * x[j]
+                        along += vector[j] * dx[j]
+                    along, slope = _along_and_slope(
+                        kind(weights[entry]), m * missing_other[column], along, score
+                    )
+                    for j in range(d):
+                        product[j] += along * y[j] + slope * dy[j]
+
+
+@threaded
+def row_products(
+    order: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    entries: SparseRows,
+    scaled: Factors,
+    other: Factors,
+    products: Matrix,
+    n_workers: int,
+) -> None:
+    """As `hessian_products` where the other side stays; `scaled` has the scaled directions of the rows."""
+    columns, weights = entries.columns, entries.weights
+    for worker in prange(n_workers):
+        for turn in range(worker, len(order), n_workers):
+            k = order[turn]
+            some = slice(entries.starts[rows[k]], entries.stops[rows[k]])
+            product = products[k]
+            for j in range(len(product)):
+                product[j] = 0
+            add_product(columns[some], weights[some], other, scaled.missing[k], scaled.vectors[k], product)

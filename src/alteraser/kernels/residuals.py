@@ -136,27 +136,25 @@ def entry_curvatures(
     order: NDArray[np.int64],
     rows: NDArray[np.int64],
     entries: SparseRows,
-    missing_row: Floats,
-    change: Matrix,
+    scaled: Factors,
     other: Factors,
     most: int,
-    totals: Doubles,
+    curvatures: Floats,
+    n_workers: int,
 ) -> None:
-    """Sums Σ_c e·(y_c·change[k])² over the entries of each rows[k], to the total of each worker.
+    """Sets curvatures[k] to Σ_c e·(y_c·change)² over the entries of rows[k], whose scaled change is scaled.vectors[k].
 
-    Of rows with more than `most` entries, so many at equal distances stand for all. `change` is scaled by h.
+    Of rows with more than `most` entries, so many at equal distances stand for all.
     """
     vectors, missing_other = other
     columns, weights = entries.columns, entries.weights
-    d = change.shape[1]
-    kind = change.dtype.type
-    n_workers = len(totals)
+    d = vectors.shape[1]
+    kind = vectors.dtype.type
     for worker in prange(n_workers):
-        total = 0.0
         for turn in range(worker, len(order), n_workers):
             k = order[turn]
             row = rows[k]
-            dx, m = change[k], missing_row[row]
+            dx, m = scaled.vectors[k], scaled.missing[k]
             first, last = entries.starts[row], entries.stops[row]
             stride = (last - first + most - 1) // most
             curved, n = 0.0, 0
@@ -169,8 +167,7 @@ def entry_curvatures(
                 excess = kind(weights[entry]) - m * missing_other[column]
                 curved += np.float64(excess * moved * moved)
                 n += 1
-            total += curved * (last - first) / max(n, 1)
-        totals[worker] = total
+            curvatures[k] = kind(curved * (last - first) / max(n, 1))
 
 
 @inner

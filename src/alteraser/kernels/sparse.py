@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from alteraser.kernels.arrays import Floats, Matrix
 from alteraser.kernels.jit import n_threads
 
+LONG = np.uint16(65_535)
+
 
 class SparseRows(NamedTuple):
     """Row r holds columns[starts[r]:stops[r]], ascending, and their weights w_c.
@@ -64,5 +66,13 @@ def longest_first(chosen: NDArray[np.int64], rows: SparseRows) -> Schedule:
 
     The answer of chosen[i] stands at place i.
     """
-    order = np.argsort(rows.starts[chosen] - rows.stops[chosen], kind="stable")
+    order = by_length(rows.stops[chosen] - rows.starts[chosen])
     return Schedule(chosen[order], order, n_threads())
+
+
+def by_length(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of some rows with so many entries, from the longest row to the shortest.
+
+    All that are longer than the largest short integer are alike: these can be sorted a dozen times as fast.
+    """
+    return np.argsort(LONG - np.minimum(counts, LONG).astype(np.uint16), kind="stable")

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alteraser.data.interactions import Side
-from alteraser.kernels.hessian_products import hessian_products, hessian_products_of_pairs
+from alteraser.kernels.hessian_products import gather_movement, push_movement
 from alteraser.kernels.jit import n_threads, threads_for
-from alteraser.kernels.live import ChosenRows, SearchDirections
+from alteraser.kernels.live import ChosenRows, Factors, SearchDirections
+from alteraser.kernels.sparse import by_length
 from alteraser.live.factors import times
 from alteraser.live.side import SideState
 
@@ -20,8 +21,9 @@ Rows = NDArray[np.int64]
 NOBODY: Rows = np.empty(0, np.int64)
 # Rows that have moved whose part in a Gram matrix is not multiplied out: with 64 dimensions that is dearer from 16 on.
 FEW = 8
-# How many times as many entries must be gathered along as pushed along for pushing to be faster: it takes one thread.
-FEWER = 3
+# How many times as many entries must be gathered along as pushed along for pushing to be faster: gathering passes over
+# most of them, and keeps what it adds up at hand. An order of magnitude.
+FEWER = 16
 
 
 class _Moved:
@@ -85,12 +87,17 @@ class Disturbance:
         """The rows of the pairs that have changed take what these have brought to them."""
         self._pairs.pop(side, None)
 
-    def settle(self, side: Side) -> None:
-        """The rows of a side take what was brought to them; from here on it counts what is brought next."""
+    def settle(self, side: Side, rows: Rows = NOBODY, left: Floats | None = None) -> None:
+        """The rows of a side take what was brought to them; from here on it counts what is brought next.
+
+        What some rows have `left` of it is brought to them again.
+        """
         self.take_pairs(side)
         self._moved[side.other].clear()
         self._grams[side.other] = self._sides[side.other].factors.gram.copy()
         self._reweighed.discard(side.other)
+        if left is not None:
+            self._pairs[side] = rows, left
 
     def grow(self) -> None:
         """Takes in rows that were appended, between two requests."""
@@ -178,29 +185,29 @@ class Disturbance:
         counts = own.entries.counts(rows)
         products = np.zeros((len(rows), len(h)), h.dtype)
         n_own = int(counts.sum())
-        if FEWER * n_moved <= n_own:
-            hessian_products_of_pairs(
-                moved.rows,
-                other.entries.rows,
-                h,
-                ChosenRows(other.factors.vectors[moved.rows], movement, other.factors.missing[moved.rows]),
-                own.factors.arrays,
-                SearchDirections(positions, np.zeros_like(products)),
-                np.empty_like(movement),
-                products,
-            )
-        else:
-            zero = np.zeros((1, len(h)), h.dtype)
-            with threads_for(4 * n_own * len(h)):
-                hessian_products(
-                    np.argsort(-counts, kind="stable"),
+        # Not every entry that is looked at leads to a row that has moved, or is wanted.
+        with threads_for(2 * min(n_own, n_moved) * len(h)):
+            if FEWER * n_moved <= n_own:
+                push_movement(
+                    moved.rows,
+                    other.entries.rows,
+                    h,
+                    ChosenRows(
+                        other.factors.vectors[moved.rows], movement, other.factors.missing[moved.rows]
+                    ),
+                    own.factors.arrays,
+                    positions,
+                    products,
+                    n_threads(),
+                )
+            else:
+                gather_movement(
+                    by_length(counts),
                     rows,
                     own.entries.rows,
-                    ChosenRows(
-                        h * own.factors.vectors[rows], np.zeros_like(products), own.factors.missing[rows]
-                    ),
+                    Factors(h * own.factors.vectors[rows], own.factors.missing[rows]),
                     other.factors.arrays,
-                    SearchDirections(moved.places, np.concatenate([movement, zero])),
+                    SearchDirections(moved.places, movement),
                     products,
                     n_threads(),
                 )

@@ -12,6 +12,7 @@ from alteraser.data.interactions import Side
 from alteraser.kernels.hessian_products import hessian_products, hessian_products_of_pairs
 from alteraser.kernels.jit import n_threads, threads_for
 from alteraser.kernels.live import ChosenRows, SearchDirections
+from alteraser.kernels.sparse import by_length
 from alteraser.live.factors import times
 from alteraser.live.state import LiveState
 from alteraser.optim.conjugate_gradients import Stopping, conjugate_gradients
@@ -43,7 +44,7 @@ class _Part:
         self.weighted = self.missing[:, None] * self.vectors
         counts = own.entries.counts(rows)
         self.n_entries = int(counts.sum())
-        self.longest_first = np.argsort(-counts, kind="stable")
+        self.longest_first = by_length(counts)
 
 
 class NewtonSystem:

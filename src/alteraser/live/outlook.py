@@ -6,7 +6,6 @@ alone lowers the loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,24 +77,25 @@ def gain_in_sight(state: LiveState[Any], side: Side) -> float:
         return float(_gains(state, side, own.occupied()).sum())
     reached, lengths = disturbance.neighbours(side, most=FOLLOWED)
     expected = np.square(lengths) / state.preconditioner(side).mean_curvature(own, reached)
-    gain = _sum_of_gains(expected, lambda places: _gains(state, side, reached[places]))
+    places, weights = _drawn(expected)
     rows = np.arange(0, len(own), max(2 * len(own) // DRAWN, 1))
     others = np.setdiff1d(rows[own.entries.counts(rows) > 0], reached, assume_unique=True)
-    return gain + float(_gains(state, side, others).sum()) * len(own) / len(rows)
+    gains = _gains(state, side, np.concatenate([reached[places], others]))
+    return float(gains[: len(places)] @ weights) + float(gains[len(places) :].sum()) * len(own) / len(rows)
 
 
 def _gains(state: LiveState[Any], side: Side, rows: Rows) -> Floats:
     return state.decrements(side, rows, state.disturbance.brought_to(side, rows))
 
 
-def _sum_of_gains(expected: Floats, gains_at: Callable[[Rows], Floats]) -> float:
-    """About what rows could gain together; those that tell it are drawn in proportion to what was expected of them."""
+def _drawn(expected: Floats) -> tuple[Rows, Floats]:
+    """Places drawn in proportion to what is expected there, and for how many times its own each one's value stands."""
     if len(expected) <= DRAWN:
-        return float(gains_at(np.arange(len(expected))).sum())
+        return np.arange(len(expected)), np.ones(len(expected))
     bounds = np.cumsum(expected)
     places = np.searchsorted(bounds, (np.arange(DRAWN) + 0.5) / DRAWN * bounds[-1])
     each, n_times = np.unique(np.minimum(places, len(expected) - 1), return_counts=True)
-    return float((gains_at(each) / expected[each] * n_times).sum() / DRAWN * bounds[-1])
+    return each, n_times * (bounds[-1] / DRAWN) / expected[each]
 
 
 def decrement_of_all(state: LiveState[Any]) -> float:

@@ -52,14 +52,16 @@ class Preconditioner:
         scales: Floats = 1 / (self.alpha(own, rows)[:, None] * self.spectrum + own.factors.l2[rows, None])
         return scales
 
-    def steps(self, own: SideState, rows: NDArray[np.int64], residual: Floats) -> tuple[Floats, float]:
-        """(α_r·Ĝ + λ_r·I)⁻¹ residual of some rows; Σ stepᵀ(m_r·Ĝ + λ_r·I)·step, the curvature but for entries'."""
+    def steps(self, own: SideState, rows: NDArray[np.int64], residual: Floats) -> tuple[Floats, Floats]:
+        """(α_r·Ĝ + λ_r·I)⁻¹ residual of some rows; stepᵀ(m_r·Ĝ + λ_r·I)·step, its curvature but for entries'."""
         missing, l2 = own.factors.missing[rows], own.factors.l2[rows]
         turned = times(residual, self.basis)
         turned *= self.scales(own, rows)
         squares = np.square(turned)
-        curvature = float(missing @ (squares @ self.spectrum)) if self.weighted else 0.0
-        return times(turned, self.basis.T), curvature + float(l2 @ squares.sum(1))
+        curvatures: Floats = l2 * squares.sum(1)
+        if self.weighted:
+            curvatures += missing * (squares @ self.spectrum)
+        return times(turned, self.basis.T), curvatures
 
     def mean_curvature(self, own: SideState, rows: NDArray[np.int64]) -> Floats:
         """The mean eigenvalue of α_r·Ĝ + λ_r·I of some rows."""

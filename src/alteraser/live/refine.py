@@ -50,7 +50,7 @@ STALLED = 0.7
 UNSURE = 6.0
 # The reported drift is this many times the estimate, so that it is hardly ever too low. In nineteen of twenty requests
 # of all kinds on ml-1m, amazon-14core and kuairec-binary the truth was no more (docs/kinds.md).
-SAFE = 3.0
+SAFE = 5.0
 # The share of the gap beyond emptied rows that may be left, however much these have closed: most of the work is done.
 REST = 0.4
 
@@ -254,7 +254,7 @@ class Refiner(Generic[QuadraticModel]):
             left = strategy.left(done)
             allowed = goal.left_of(left + done.gained)
             # At least one step is made, if any is allowed: where the forgetting users belong depends on their items.
-            met = left <= allowed and (done.steps > 0 or left == 0)
+            met = left <= allowed and (done.steps > 0 or left == 0) and not strategy.is_cheap(left, allowed)
             stuck = done.steps > 0 and not done.changes[-1].pending < 0
             would_train = self._stalls(left, lefts) or (
                 done.steps > 0

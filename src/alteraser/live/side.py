@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from alteraser.data.growing import appended
 from alteraser.data.interactions import Interactions, Side
+from alteraser.kernels.hessian_products import row_products
 from alteraser.kernels.jit import n_threads, threads_for
-from alteraser.kernels.live import RowArrays
+from alteraser.kernels.live import Factors, RowArrays
 from alteraser.kernels.residuals import entry_curvatures, entry_traces, measure_moves, row_residuals
-from alteraser.kernels.sparse import FixedFactors, RowWeights
+from alteraser.kernels.sparse import FixedFactors, RowWeights, by_length
 from alteraser.live.entries import Entries
-from alteraser.live.factors import SideFactors
+from alteraser.live.factors import SideFactors, times
 from alteraser.live.row_block import RowBlock
 from alteraser.models.base import Quadratic
 
@@ -113,7 +114,7 @@ class SideState:
         residual = np.empty((len(rows), d), self.kept.dtype)
         with threads_for(4 * int(counts.sum()) * d):
             row_residuals(
-                np.argsort(-counts, kind="stable"),
+                by_length(counts),
                 rows,
                 self.entries.rows,
                 self._arrays,
@@ -131,7 +132,7 @@ class SideState:
         with threads_for(4 * int(counts.sum()) * len(self.factors.h)):
             totals = np.zeros((n_threads(), 3))
             measure_moves(
-                np.argsort(-counts, kind="stable"),
+                by_length(counts),
                 rows,
                 self.entries.rows,
                 self._arrays,
@@ -144,24 +145,44 @@ class SideState:
         self.factors.place(rows, vectors)
         return LossChange(of_loss + of_kept, of_loss, ROUNDING * float(np.finfo(vectors.dtype).eps) * size)
 
-    def entry_curvature(
+    def entry_curvatures(
         self, rows: NDArray[np.int64], change: Floats, other: SideState, *, most: int
-    ) -> float:
-        """What entries add to Σ changeᵀA·change over some rows; so many of a row's at most stand for all of them."""
+    ) -> Floats:
+        """What entries add to changeᵀA·change of each of some rows; so many of a row's at most stand for all."""
         counts = np.minimum(self.entries.counts(rows), most)
+        curvatures = np.empty(len(rows), change.dtype)
         with threads_for(2 * int(counts.sum()) * len(self.factors.h)):
-            totals = np.zeros(n_threads())
             entry_curvatures(
-                np.argsort(-counts, kind="stable"),
+                by_length(counts),
                 rows,
                 self.entries.rows,
-                self.factors.missing,
-                self.factors.h * change,
+                Factors(self.factors.h * change, self.factors.missing[rows]),
                 other.factors.arrays,
                 most,
-                totals,
+                curvatures,
+                n_threads(),
             )
-        return float(totals.sum())
+        return curvatures
+
+    def products(self, rows: NDArray[np.int64], vectors: Floats, other: SideState) -> Floats:
+        """A times a vector of each of some rows, A being half the row's Hessian."""
+        h, counts = self.factors.h, self.entries.counts(rows)
+        products = np.empty_like(vectors)
+        missing = self.factors.missing[rows]
+        with threads_for(2 * int(counts.sum()) * len(h)):
+            row_products(
+                by_length(counts),
+                rows,
+                self.entries.rows,
+                Factors(h * vectors, missing),
+                other.factors.arrays,
+                products,
+                n_threads(),
+            )
+        products *= h
+        products += missing[:, None] * times(vectors, other.factors.gram)
+        products += self.factors.l2[rows, None] * vectors
+        return products
 
     @property
     def _arrays(self) -> RowArrays:

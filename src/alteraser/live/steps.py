@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,8 @@ FORCING = 0.05
 # The damping is a multiple of the preconditioner's inverse and begins at a hundredth of it. It rises fast, as a step
 # that is taken back costs two moves. Set by hand.
 DAMPING = LevenbergMarquardt(share=0.01, fall=0.25, rise=8.0, floor=1e-4)
-# Half steps of rows with up to so many entries together are measured exactly; of more, by so many entries of each row:
-# the sum over many rows is then right to some percent.
-MEASURED, MEASURED_OF_A_ROW = 200_000, 64
+# Half steps of rows with so many entries together are followed exactly. Of more, so many of each row tell its length.
+MEASURED, MEASURED_OF_A_ROW = 40_000, 64
 # Attempts at a half step, each with a greater share of what rows keep given up, and by how much that exceeds what is
 # expected to be needed. Set by hand.
 MAX_SHARES, MARGIN = 4, 1.2
@@ -64,6 +63,17 @@ class Step:
 
     change: LossChange
     left: float = 0.0
+
+
+class HalfStep(NamedTuple):
+    """By how much rows of one side move, what that does to the loss, and what it leaves of what was wanted.
+
+    What it leaves is None where rows have so many entries that only some of them were looked at.
+    """
+
+    by: Floats
+    change: LossChange
+    left: Floats | None
 
 
 class Steps:
@@ -115,11 +125,13 @@ class Steps:
         kept = self._state.sides[side].kept[rows]
         share, first_rise = 0.0, 0.0
         for attempt in range(MAX_SHARES):
-            change, rise = self._half_step(side, rows, brought, share * kept if share else None)
-            if change is not None:
+            half = self._half_step(side, rows, brought + share * kept if share else brought)
+            rise = half.change.whole
+            if rise <= 0:
                 self._state.give_up_kept(side, rows, share)
-                self._state.disturbance.settle(side)
-                return change
+                self._state.shift(side, rows, half.by)
+                self._state.disturbance.settle(side, rows, half.left)
+                return half.change
             if attempt == 0:
                 first_rise, share = rise, self._share_against(side, rows, kept, rise)
             else:  # on a straight line from the first rise to this one, and somewhat beyond
@@ -129,39 +141,24 @@ class Steps:
                 break
         return None
 
-    def _half_step(
-        self, side: Side, rows: NDArray[np.int64], brought: Floats, given_up: Floats | None
-    ) -> tuple[LossChange | None, float]:
-        """Moves some rows, and tells what that changes; or nothing, and by how much the loss would rise."""
+    def _half_step(self, side: Side, rows: NDArray[np.int64], wanted: Floats) -> HalfStep:
+        """The half step of some rows, not yet made, that removes what is wanted as far as one direction of each can."""
         state, own = self._state, self._state.sides[side]
-        wanted = brought if given_up is None else brought + given_up
-        by, curvature, exact = self._direction(side, rows, wanted)
-        if not curvature > 0:
-            return LossChange(), 0.0
-        along, along_kept = _dot(brought, by), _dot(own.kept[rows], by)
-        length = (along if given_up is None else _dot(wanted, by)) / curvature
-        by *= by.dtype.type(length)
-        if exact:
-            before = own.factors.vectors[rows]
-            change = state.move(side, rows, before + by)
-            if change.whole > change.rounding:
-                state.move(side, rows, before)
-                return None, change.whole
-            return change, 0.0
-        pending = length * (length * curvature - 2 * along)
-        change = LossChange(pending, pending - 2 * length * along_kept)
-        if change.whole > 0:
-            return None, change.whole
-        state.shift(side, rows, by)
-        return change, 0.0
-
-    def _direction(self, side: Side, rows: NDArray[np.int64], residual: Floats) -> tuple[Floats, float, bool]:
-        """The preconditioned residual of some rows, the curvature along it, and whether that is exact."""
-        state, own = self._state, self._state.sides[side]
-        exact = int(own.entries.counts(rows).sum()) <= MEASURED
-        by, curvature = state.preconditioner(side).steps(own, rows, residual)
-        most = MEASURED if exact else MEASURED_OF_A_ROW
-        return by, curvature + own.entry_curvature(rows, by, state.sides[side.other], most=most), exact
+        other = state.sides[side.other]
+        by, curvatures = state.preconditioner(side).steps(own, rows, wanted)
+        along, products = _dots(wanted, by), None
+        if int(own.entries.counts(rows).sum()) <= MEASURED:
+            products = own.products(rows, by, other)
+            of_all = _dots(by, products)
+        else:
+            of_all = curvatures + own.entry_curvatures(rows, by, other, most=MEASURED_OF_A_ROW)
+        # Entries that weigh less than missing ones make it smaller; half of the rest is left to it.
+        lengths = along / (np.maximum(of_all, curvatures / 2) + TINY)
+        by *= lengths[:, None]
+        pending = _dot(lengths, lengths * of_all) - 2 * _dot(lengths, along)
+        change = LossChange(pending, pending - 2 * _dot(own.kept[rows], by))
+        left = None if products is None else wanted - lengths[:, None] * products
+        return HalfStep(by, change, left)
 
     def _share_against(self, side: Side, rows: NDArray[np.int64], kept: Floats, rise: float) -> float:
         """What share of what some rows keep they must give up for the loss not to rise as it would have.
@@ -223,7 +220,8 @@ class Steps:
             decrements[side] = float(state.decrements(side, rows, state.sides[side].kept[rows]).sum())
         side = max(decrements, key=lambda side: decrements[side])
         rows, kept = chosen[side], state.sides[side].kept[chosen[side]]
-        by, curvature, _ = self._direction(side, rows, kept)
+        by, _ = state.preconditioner(side).steps(state.sides[side], rows, kept)
+        curvature = _dot(by, state.sides[side].products(rows, by, state.sides[side.other]))
         along = _dot(kept, by) + _dot(state.residual(side, rows), by)
         under_root = along**2 - 2 * rise * curvature
         if not (curvature > 0 and along > 0 and under_root > 0):
@@ -239,8 +237,14 @@ def _solved(solver: Solver, problem: PendingRows) -> Tensor:
     return minimize(problem, problem.start, solver=solver).value
 
 
+def _dots(a: Floats, b: Floats) -> Floats:
+    """The product of each row of one with that of the other."""
+    dots: Floats = np.einsum("rj,rj->r", a, b)
+    return dots
+
+
 def _dot(a: Floats, b: Floats) -> float:
-    return float(np.einsum("rj,rj->", a, b, dtype=np.float64, casting="unsafe"))
+    return float(np.sum(a * b, dtype=np.float64))
 
 
 def _squares(parts: dict[Side, Floats]) -> float:

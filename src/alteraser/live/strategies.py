@@ -40,9 +40,17 @@ GIVEN_UP = 0.25
 # The share of all entries that a user's row problems may take to be solved one by one: a factor takes as long as twenty
 # looks at its entries.
 SOLVED_FIRST = 0.05
-# Half steps that cost as much as a step of all rows together, and what one usually leaves of what there was. Seen on
-# ml-1m and amazon-14core.
-MOST_HALF_STEPS, LEFT_BY_A_HALF_STEP = 4, 0.4
+# The share that a half step usually leaves of what there was, and the most that it is believed to leave lately. Seen
+# on ml-1m and amazon-14core.
+LEFT_BY_A_HALF_STEP, SLOWEST = 0.4, 0.9
+# Half steps follow residuals to first order only: they do not lead to less than so small a share of the gap. By hand.
+ROUGH = 0.01
+# A half step takes as long as so many looks at the entries of its rows, which have to be found first; a step of all
+# rows together as so many at all entries, two for each product. Seen on ml-1m, amazon-14core and amazon-book-kgat.
+LOOKS_OF_A_HALF_STEP, LOOKS_OF_A_STEP = 4, 12
+# A half step that looks at so few entries is cheap beside what every request costs. Such steps go on until so small a
+# share of what may be left is left, or they leave too much of what there was. Set by hand.
+CHEAP, SPARE, POOR = 75_000, 0.25, 0.6
 # A step of all rows ends when a product adds less than this share of what it promises, and little of what is wanted.
 FORCING = 0.3
 
@@ -87,6 +95,10 @@ class Strategy(Protocol):
         """About how much lower the loss could still be."""
         ...
 
+    def is_cheap(self, left: float, allowed: float) -> bool:
+        """Whether one more step costs so little that it is made, though no more is left than is allowed."""
+        ...
+
     def next(self, done: Done, left: float, wanted: float) -> None:
         """One more step, where so much is left, towards leaving no more than is wanted."""
         ...
@@ -117,6 +129,9 @@ class JointSteps:
         self._moved: Chosen = {Side.USERS: users, Side.ITEMS: users[:0]}
         self._outlooks: dict[Side, Outlook] = {}
         self._left_of_step = 0.0
+        self._lefts: list[float] = []  # before each step and after the last
+        # Those of the rows that the last half step has moved; at first, of the side that has more to gain.
+        self._entries_of_half_step = 0
 
     def first(self, done: Done) -> None:
         change = LossChange()
@@ -128,17 +143,43 @@ class JointSteps:
     def left(self, done: Done) -> float:
         if not self._together:
             self._outlooks = {side: outlook(self._state, side) for side in SIDES}
-            return self._left_of_step + COUPLED * sum(each.gain for each in self._outlooks.values())
-        if done.steps == 0:
-            return COUPLED * decrement_of_all(self._state)
-        return self._left_of_step
+            left = self._left_of_step + COUPLED * sum(each.gain for each in self._outlooks.values())
+        elif done.steps == 0:
+            left = COUPLED * decrement_of_all(self._state)
+        else:
+            left = self._left_of_step
+        self._lefts.append(left)
+        return left
+
+    def is_cheap(self, left: float, allowed: float) -> bool:
+        if self._together or self._refiner.is_far or isinstance(self.scope, AffectedRows):
+            return False
+        if left <= SPARE * allowed or self._share_left > POOR:
+            return False
+        side = self._next_side()
+        rows = self._outlooks[side].rows
+        entries = self._state.sides[side].entries
+        n_entries = entries.n_entries if rows is None else int(entries.counts(rows).sum())
+        return n_entries <= CHEAP
+
+    @property
+    def _share_left(self) -> float:
+        """The share of what there was that a half step has left lately, or usually leaves."""
+        if len(self._lefts) < 3:
+            return LEFT_BY_A_HALF_STEP
+        return math.sqrt(self._lefts[-1] / self._lefts[-3])
+
+    def _half_steps_pay(self, left: float, wanted: float) -> bool:
+        """Whether half steps to what is wanted look at fewer entries than a step of all rows together."""
+        share = min(self._share_left, SLOWEST)
+        to_come = math.log(max(left / wanted, 1)) / -math.log(share)
+        looks = LOOKS_OF_A_HALF_STEP * self._entries_of_half_step * to_come
+        return looks <= LOOKS_OF_A_STEP * self._state.n_entries
 
     def next(self, done: Done, left: float, wanted: float) -> None:
         if not self._together:
-            to_come = (
-                math.log(max(left / wanted, 1)) / -math.log(LEFT_BY_A_HALF_STEP) if wanted > 0 else math.inf
-            )
-            half_steps_pay = self._refiner.is_far or done.steps + to_come <= MOST_HALF_STEPS
+            rough = wanted >= ROUGH * (left + done.gained)
+            half_steps_pay = self._refiner.is_far or (rough and self._half_steps_pay(left, wanted))
             if half_steps_pay and self._half_step(done):
                 return
             self._together = True
@@ -160,8 +201,11 @@ class JointSteps:
         n_entries = int(self._state.sides[Side.USERS].entries.counts(self._users).sum())
         return 0 < n_entries <= max(SOLVED_FIRST * self._state.n_entries, 1000)
 
+    def _next_side(self) -> Side:
+        return max(SIDES, key=lambda side: self._outlooks[side].gain)
+
     def _half_step(self, done: Done) -> bool:
-        side = max(SIDES, key=lambda side: self._outlooks[side].gain)
+        side = self._next_side()
         seen = self._outlooks[side]
         if seen.rows is None or seen.brought is None or isinstance(self.scope, AffectedRows):
             seen = worth_moving(self._state, side, self._within_reach(side))
@@ -172,6 +216,7 @@ class JointSteps:
             return False
         self._left_of_step += (1 - NEARLY_ALL) * seen.gain
         self._moved[side] = np.union1d(self._moved[side], seen.rows)
+        self._entries_of_half_step = int(self._state.sides[side].entries.counts(seen.rows).sum())
         done.add(change, len(seen.rows), is_pass=False)
         return True
 
@@ -216,6 +261,10 @@ class AlternatingPasses:
         """What rows could gain one by one, or what passes will gain as they did; the more the more trustworthy."""
         to_come = done.still_to_come if done.n_passes > 1 else 0.0
         return max(COUPLED * decrement_of_all(self._refiner.state), to_come)
+
+    def is_cheap(self, left: float, allowed: float) -> bool:
+        del left, allowed
+        return False
 
     def next(self, done: Done, left: float, wanted: float) -> None:
         del left, wanted
