@@ -126,12 +126,13 @@ class Steps:
         share, first_rise = 0.0, 0.0
         for attempt in range(MAX_SHARES):
             half = self._half_step(side, rows, brought + share * kept if share else brought)
-            rise = half.change.whole
-            if rise <= 0:
-                self._state.give_up_kept(side, rows, share)
-                self._state.shift(side, rows, half.by)
+            self._state.give_up_kept(side, rows, share)
+            change = self._made(side, rows, half)
+            if change.whole <= change.rounding:
                 self._state.disturbance.settle(side, rows, half.left)
-                return half.change
+                return change
+            self._state.sides[side].kept[rows] = kept
+            rise = change.whole
             if attempt == 0:
                 first_rise, share = rise, self._share_against(side, rows, kept, rise)
             else:  # on a straight line from the first rise to this one, and somewhat beyond
@@ -159,6 +160,18 @@ class Steps:
         change = LossChange(pending, pending - 2 * _dot(own.kept[rows], by))
         left = None if products is None else wanted - lengths[:, None] * products
         return HalfStep(by, change, left)
+
+    def _made(self, side: Side, rows: NDArray[np.int64], half: HalfStep) -> LossChange:
+        """Makes a half step, unless the loss would rise; tells what it does, exactly where it was followed exactly."""
+        if half.left is None:
+            if half.change.whole <= 0:
+                self._state.shift(side, rows, half.by)
+            return half.change
+        before = self._state.sides[side].factors.vectors[rows]
+        change = self._state.move(side, rows, before + half.by)
+        if change.whole > change.rounding:
+            self._state.move(side, rows, before)
+        return change
 
     def _share_against(self, side: Side, rows: NDArray[np.int64], kept: Floats, rise: float) -> float:
         """What share of what some rows keep they must give up for the loss not to rise as it would have.
