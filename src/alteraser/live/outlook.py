@@ -33,12 +33,14 @@ TINY = float(np.finfo(np.float64).tiny)
 class Outlook(NamedTuple):
     """What a request has brought to the rows of a side, as far as it is worth a move, and what they could gain by it.
 
-    `gain` is that of all rows of the side, each by itself. Where it was too dear to look at all, `rows` is None.
+    `gain` is that of all rows of the side, each by itself, `unmoved` that of those that are not worth a move. Where it
+    was too dear to look at all, `rows` is None.
     """
 
     gain: float
     rows: Rows | None = None
     brought: Floats | None = None
+    unmoved: float = 0.0
 
 
 NOTHING = Outlook(0.0)
@@ -62,8 +64,9 @@ def worth_moving(state: LiveState[Any], side: Side, rows: Rows) -> Outlook:
     order = np.argsort(-gains, kind="stable")
     gained = np.cumsum(gains[order])
     total = float(gained[-1]) if len(rows) else 0.0
-    some = np.sort(order[: np.searchsorted(gained, NEARLY_ALL * total) + 1])
-    return Outlook(total, rows[some], brought[some])
+    n_moved = int(np.searchsorted(gained, NEARLY_ALL * total)) + 1
+    some = np.sort(order[:n_moved])
+    return Outlook(total, rows[some], brought[some], total - float(gained[:n_moved].max(initial=0)))
 
 
 def gain_in_sight(state: LiveState[Any], side: Side) -> float:

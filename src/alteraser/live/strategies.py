@@ -14,7 +14,6 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.live.newton_system import Chosen, still_to_come
 from alteraser.live.outlook import (
     FEW_ROWS,
-    NEARLY_ALL,
     Outlook,
     all_rows,
     decrement_of_all,
@@ -214,7 +213,7 @@ class JointSteps:
         change = self._steps.half_step(side, seen.rows, seen.brought, most=self._given_up)
         if change is None:
             return False
-        self._left_of_step += (1 - NEARLY_ALL) * seen.gain
+        self._left_of_step += seen.unmoved
         self._moved[side] = np.union1d(self._moved[side], seen.rows)
         self._entries_of_half_step = int(self._state.sides[side].entries.counts(seen.rows).sum())
         done.add(change, len(seen.rows), is_pass=False)
