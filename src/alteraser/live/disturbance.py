@@ -54,9 +54,9 @@ class _Moved:
 
 
 class Disturbance:
-    """What a request has brought to the rows of a side since that side was settled last.
+    """What a request has brought to the rows of a side since that side moved last.
 
-    Pairs that it has changed, rows of the other side that have moved, and the other side's Gram matrix of before.
+    What it gave to rows itself, rows of the other side that have moved, and the other side's Gram matrix of before.
     """
 
     def __init__(self, sides: dict[Side, SideState]) -> None:
@@ -71,33 +71,33 @@ class Disturbance:
         """The request is over: nothing of it is kept."""
         self._grams = {side: each.factors.gram.copy() for side, each in self._sides.items()}
         self._reweighed: set[Side] = set()
-        self._pairs: dict[Side, tuple[Rows, Floats]] = {}
+        self._noted: dict[Side, tuple[Rows, Floats]] = {}  # each row once
         for moved in self._moved.values():
             moved.clear()
 
     def reaches(self, side: Side) -> bool:
         """Whether anything was brought to the rows of a side."""
-        return side in self._pairs or len(self._moved[side.other].rows) > 0
+        return side in self._noted or len(self._moved[side.other].rows) > 0
 
     def note_weights(self, side: Side) -> None:
         """Notes that rows of a side have got other weights in missing entries."""
         self._reweighed.add(side)
 
-    def take_pairs(self, side: Side) -> None:
+    def drop_noted(self, side: Side) -> None:
         """The rows of the pairs that have changed take what these have brought to them."""
-        self._pairs.pop(side, None)
+        self._noted.pop(side, None)
 
-    def settle(self, side: Side, rows: Rows = NOBODY, left: Floats | None = None) -> None:
+    def reset(self, side: Side, rows: Rows = NOBODY, left: Floats | None = None) -> None:
         """The rows of a side take what was brought to them; from here on it counts what is brought next.
 
         What some rows have `left` of it is brought to them again.
         """
-        self.take_pairs(side)
+        self.drop_noted(side)
         self._moved[side.other].clear()
         self._grams[side.other] = self._sides[side.other].factors.gram.copy()
         self._reweighed.discard(side.other)
         if left is not None:
-            self._pairs[side] = rows, left
+            self._noted[side] = rows, left
 
     def grow(self) -> None:
         """Takes in rows that were appended, between two requests."""
@@ -105,9 +105,15 @@ class Disturbance:
             more = len(each) - len(self._moved[side].places)
             self._moved[side].places = np.append(self._moved[side].places, np.full(more, -1, np.int32))
 
-    def note_pairs(self, side: Side, rows: Rows, gains: Floats) -> None:
-        """Notes what changed pairs give to the residuals of their rows."""
-        self._pairs[side] = rows, gains
+    def note(self, side: Side, rows: Rows, gains: Floats) -> None:
+        """Notes what changed pairs and weights give to the residuals of their rows; a row may come more than once."""
+        before, gained = self._noted.get(side, (NOBODY, gains[:0]))
+        all_rows = np.concatenate([before, rows])
+        order = np.argsort(all_rows, kind="stable")
+        each, starts = np.unique(all_rows[order], return_index=True)
+        if len(each):
+            sums = np.add.reduceat(np.concatenate([gained, gains])[order], starts)
+            self._noted[side] = each, sums
 
     def note_move(self, side: Side, rows: Rows) -> None:
         """Notes where some rows are, before they move."""
@@ -117,8 +123,8 @@ class Disturbance:
         return self._moved[side].rows
 
     def changed(self, side: Side) -> Rows:
-        """The rows of the pairs that have changed."""
-        return np.unique(self._pairs[side][0]) if side in self._pairs else NOBODY
+        """The rows to which changed pairs, or their own last step, have brought something."""
+        return self._noted[side][0] if side in self._noted else NOBODY
 
     def movement(self, side: Side) -> Floats:
         """By how much the rows that have moved did so."""
@@ -147,21 +153,21 @@ class Disturbance:
         return rows, sums[rows]
 
     def brought_to(self, side: Side, rows: Rows) -> Floats:
-        """By how much the residuals of some rows have changed since their side was settled last, to first order."""
+        """By how much the residuals of some rows have changed since their side moved last, to first order."""
         own = self._sides[side]
         vectors = own.factors.vectors[rows]
         brought = self._through_gram(side.other, vectors)
         brought *= -own.factors.missing[rows, None]
         n_moved = self.n_entries_of_moved(side.other)
-        if n_moved or side in self._pairs:
+        if n_moved or side in self._noted:
             positions = own.lend_positions(rows)
             try:
                 if n_moved:
                     brought -= self._along_entries(side, rows, positions, n_moved)
-                if side in self._pairs:
-                    changed, gains = self._pairs[side]
-                    at = positions[changed]
-                    np.add.at(brought, at[at >= 0], gains[at >= 0])
+                if side in self._noted:
+                    noted, gains = self._noted[side]
+                    at = positions[noted]
+                    brought[at[at >= 0]] += gains[at >= 0]
             finally:
                 own.take_back_positions(rows)
         return brought

@@ -21,8 +21,8 @@ from alteraser.data.interactions import Interactions, Side
 from alteraser.errors import SettingError
 from alteraser.live.disturbance import NOBODY
 from alteraser.live.erasure import Drift
+from alteraser.live.gains import decrement_of_kept, look_at_all
 from alteraser.live.openings import EmptyDirections
-from alteraser.live.outlook import decrement_of_kept, look_at_all
 from alteraser.live.scopes import AffectedRows, AllRows, AutoRows, ForgettingRows, Passes, Scope
 from alteraser.live.side import LossChange
 from alteraser.live.state import LiveState, QuadraticModel

@@ -177,18 +177,20 @@ class LiveState(Generic[QuadraticModel]):
         gain = slope[:, None] * self.h
         for side, vectors_of_other in ((Side.USERS, q), (Side.ITEMS, p)):
             rows = change.rows(side)
-            self.disturbance.note_pairs(side, rows, gain * vectors_of_other)
+            self.disturbance.note(side, rows, gain * vectors_of_other)
             squared_norms = self.sides[side.other].factors.squared_norms[change.rows(side.other)]
             np.add.at(self.sides[side].entry_traces, rows, excess * squared_norms)
 
     def _weigh(self, side: Side, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Gives some rows the weights of their new counts; returns those that have become empty."""
         state = self.sides[side]
-        counts = state.entries.counts(rows)
+        counts, l2 = state.entries.counts(rows), state.factors.l2[rows]
         if state.factors.weigh(rows, *self._model.row_weights(side, counts)):
             self.disturbance.note_weights(side)
+        risen = state.factors.l2[rows] - l2
+        self.disturbance.note(side, rows, -risen[:, None] * state.factors.vectors[rows])
         if not counts.any():
-            self.disturbance.take_pairs(side)  # nobody is there to take what they brought
+            self.disturbance.drop_noted(side)  # nobody is there to take what they brought
         empty: NDArray[np.int64] = rows[counts == 0]
         return empty
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from alteraser.data.interactions import Side
+from alteraser.live.gains import TINY
 from alteraser.live.newton_system import Chosen, newton_step
-from alteraser.live.outlook import TINY
 from alteraser.live.row_block import PendingRows
 from alteraser.live.side import LossChange
 from alteraser.live.state import LiveState
@@ -129,7 +129,7 @@ class Steps:
             self._state.give_up_kept(side, rows, share)
             change = self._made(side, rows, half)
             if change.whole <= change.rounding:
-                self._state.disturbance.settle(side, rows, half.left)
+                self._state.disturbance.reset(side, rows, half.left)
                 return change
             self._state.sides[side].kept[rows] = kept
             rise = change.whole

@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 
 from alteraser.data.interactions import Interactions, Side
-from alteraser.live.newton_system import Chosen, still_to_come
-from alteraser.live.outlook import (
+from alteraser.live.gains import (
     FEW_ROWS,
-    Outlook,
+    PossibleGain,
     all_rows,
     decrement_of_all,
     occupied_rows,
-    outlook,
+    possible_gain,
     worth_moving,
 )
+from alteraser.live.newton_system import Chosen, still_to_come
 from alteraser.live.scopes import AffectedRows, AllRows, ForgettingRows, Passes, Scope
 from alteraser.live.side import LossChange
 from alteraser.live.state import SIDES
@@ -126,7 +126,7 @@ class JointSteps:
         self._users, self.scope, self._given_up, self._exact = users, scope, given_up, exact
         self._together = isinstance(scope, AllRows)
         self._moved: Chosen = {Side.USERS: users, Side.ITEMS: users[:0]}
-        self._outlooks: dict[Side, Outlook] = {}
+        self._gains: dict[Side, PossibleGain] = {}
         self._left_of_step = 0.0
         self._lefts: list[float] = []  # before each step and after the last
         # Those of the rows that the last half step has moved; at first, of the side that has more to gain.
@@ -136,13 +136,13 @@ class JointSteps:
         change = LossChange()
         if self._solves_users:
             change = self._steps.solve(Side.USERS, self._users) + self._directions.open_for(self._users)
-            self._state.disturbance.take_pairs(Side.USERS)
+            self._state.disturbance.drop_noted(Side.USERS)
         done.begin(change, len(self._users))
 
     def left(self, done: Done) -> float:
         if not self._together:
-            self._outlooks = {side: outlook(self._state, side) for side in SIDES}
-            left = self._left_of_step + COUPLED * sum(each.gain for each in self._outlooks.values())
+            self._gains = {side: possible_gain(self._state, side) for side in SIDES}
+            left = self._left_of_step + COUPLED * sum(each.gain for each in self._gains.values())
         elif done.steps == 0:
             left = COUPLED * decrement_of_all(self._state)
         else:
@@ -156,7 +156,7 @@ class JointSteps:
         if left <= SPARE * allowed or self._share_left > POOR:
             return False
         side = self._next_side()
-        rows = self._outlooks[side].rows
+        rows = self._gains[side].rows
         entries = self._state.sides[side].entries
         n_entries = entries.n_entries if rows is None else int(entries.counts(rows).sum())
         return n_entries <= CHEAP
@@ -201,11 +201,11 @@ class JointSteps:
         return 0 < n_entries <= max(SOLVED_FIRST * self._state.n_entries, 1000)
 
     def _next_side(self) -> Side:
-        return max(SIDES, key=lambda side: self._outlooks[side].gain)
+        return max(SIDES, key=lambda side: self._gains[side].gain)
 
     def _half_step(self, done: Done) -> bool:
         side = self._next_side()
-        seen = self._outlooks[side]
+        seen = self._gains[side]
         if seen.rows is None or seen.brought is None or isinstance(self.scope, AffectedRows):
             seen = worth_moving(self._state, side, self._within_reach(side))
         if seen.rows is None or seen.brought is None or len(seen.rows) == 0:

@@ -30,7 +30,7 @@ ROWS_AT_ONCE = 65_536
 TINY = float(np.finfo(np.float64).tiny)
 
 
-class Outlook(NamedTuple):
+class PossibleGain(NamedTuple):
     """What a request has brought to the rows of a side, as far as it is worth a move, and what they could gain by it.
 
     `gain` is that of all rows of the side, each by itself, `unmoved` that of those that are not worth a move. Where it
@@ -43,10 +43,10 @@ class Outlook(NamedTuple):
     unmoved: float = 0.0
 
 
-NOTHING = Outlook(0.0)
+NOTHING = PossibleGain(0.0)
 
 
-def outlook(state: LiveState[Any], side: Side) -> Outlook:
+def possible_gain(state: LiveState[Any], side: Side) -> PossibleGain:
     """What a request has brought to the rows of a side: of all, where that is cheap to know, or estimated."""
     disturbance = state.disturbance
     if not disturbance.reaches(side):
@@ -54,10 +54,10 @@ def outlook(state: LiveState[Any], side: Side) -> Outlook:
     few = len(state.sides[side]) <= FEW_ROWS
     if few and disturbance.n_entries_of_moved(side.other) <= FOLLOWED:
         return worth_moving(state, side, state.sides[side].occupied())
-    return Outlook(gain_in_sight(state, side))
+    return PossibleGain(sampled_gain(state, side))
 
 
-def worth_moving(state: LiveState[Any], side: Side, rows: Rows) -> Outlook:
+def worth_moving(state: LiveState[Any], side: Side, rows: Rows) -> PossibleGain:
     """Those of some rows that could gain nearly all of what all of them could."""
     brought = state.disturbance.brought_to(side, rows)
     gains = state.decrements(side, rows, brought)
@@ -66,10 +66,10 @@ def worth_moving(state: LiveState[Any], side: Side, rows: Rows) -> Outlook:
     total = float(gained[-1]) if len(rows) else 0.0
     n_moved = int(np.searchsorted(gained, NEARLY_ALL * total)) + 1
     some = np.sort(order[:n_moved])
-    return Outlook(total, rows[some], brought[some], total - float(gained[:n_moved].max(initial=0)))
+    return PossibleGain(total, rows[some], brought[some], total - float(gained[:n_moved].max(initial=0)))
 
 
-def gain_in_sight(state: LiveState[Any], side: Side) -> float:
+def sampled_gain(state: LiveState[Any], side: Side) -> float:
     """About how much lower the loss could be if each row of a side took what a request has brought to it.
 
     Where rows are many, some are drawn: of neighbours of rows that have moved by how far these did, of the others at
