@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from alteraser.data.growing import appended
 from alteraser.data.interactions import Side
 from alteraser.kernels.hessian_products import gather_movement, push_movement
 from alteraser.kernels.jit import n_threads, threads_for
@@ -20,10 +21,10 @@ Floats = NDArray[Any]
 Rows = NDArray[np.int64]
 NOBODY: Rows = np.empty(0, np.int64)
 # Rows that have moved whose part in a Gram matrix is not multiplied out: with 64 dimensions that is dearer from 16 on.
-FEW = 8
+MULTIPLIED_OUT = 8
 # How many times as many entries must be gathered along as pushed along for pushing to be faster: gathering passes over
 # most of them, and keeps what it adds up at hand. An order of magnitude.
-FEWER = 16
+PUSHED = 16
 
 
 class _Moved:
@@ -38,9 +39,10 @@ class _Moved:
         self._movement = None
         new = rows[self.places[rows] < 0]
         if len(new):
-            self.places[new] = np.arange(len(self.rows), len(self.rows) + len(new), dtype=np.int32)
-            self.rows = np.concatenate([self.rows, new])
+            places = np.arange(len(self.rows), len(self.rows) + len(new), dtype=np.int32)
             self.starts = np.concatenate([self.starts, vectors[new]])
+            self.rows = np.concatenate([self.rows, new])  # before their places: these are cleared by them
+            self.places[new] = places
 
     def movement(self, vectors: Floats) -> Floats:
         """By how much the rows have moved; computed when it is asked for after a move."""
@@ -87,10 +89,11 @@ class Disturbance:
         """The rows of the pairs that have changed take what these have brought to them."""
         self._noted.pop(side, None)
 
-    def reset(self, side: Side, rows: Rows = NOBODY, left: Floats | None = None) -> None:
-        """The rows of a side take what was brought to them; from here on it counts what is brought next.
+    def reset(self, side: Side, rows: Rows, left: Floats | None) -> None:
+        """Counts only what is brought to a side from here on, as its rows have moved.
 
-        What some rows have `left` of it is brought to them again.
+        What some rows have `left` of what was brought so far is brought to them again, if it is known; the rest is let
+        go.
         """
         self.drop_noted(side)
         self._moved[side.other].clear()
@@ -103,7 +106,8 @@ class Disturbance:
         """Takes in rows that were appended, between two requests."""
         for side, each in self._sides.items():
             more = len(each) - len(self._moved[side].places)
-            self._moved[side].places = np.append(self._moved[side].places, np.full(more, -1, np.int32))
+            moved = self._moved[side]
+            moved.places = appended(moved.places, np.full(more, -1, np.int32))
 
     def note(self, side: Side, rows: Rows, gains: Floats) -> None:
         """Notes what changed pairs and weights give to the residuals of their rows; a row may come more than once."""
@@ -122,7 +126,7 @@ class Disturbance:
     def moved(self, side: Side) -> Rows:
         return self._moved[side].rows
 
-    def changed(self, side: Side) -> Rows:
+    def noted(self, side: Side) -> Rows:
         """The rows to which changed pairs, or their own last step, have brought something."""
         return self._noted[side][0] if side in self._noted else NOBODY
 
@@ -160,8 +164,8 @@ class Disturbance:
         brought *= -own.factors.missing[rows, None]
         n_moved = self.n_entries_of_moved(side.other)
         if n_moved or side in self._noted:
-            positions = own.lend_positions(rows)
             try:
+                positions = own.lend_positions(rows)
                 if n_moved:
                     brought -= self._along_entries(side, rows, positions, n_moved)
                 if side in self._noted:
@@ -175,7 +179,7 @@ class Disturbance:
     def _through_gram(self, of: Side, vectors: Floats) -> Floats:
         """Vectors times the change of a side's Gram matrix; that of a few rows is not multiplied out."""
         factors, moved = self._sides[of].factors, self._moved[of]
-        if len(moved.rows) > FEW or of in self._reweighed:
+        if len(moved.rows) > MULTIPLIED_OUT or of in self._reweighed:
             return times(vectors, factors.gram - self._grams[of])
         scaled = factors.h * np.concatenate([factors.vectors[moved.rows], moved.starts])
         missing = factors.missing[moved.rows]
@@ -193,7 +197,7 @@ class Disturbance:
         n_own = int(counts.sum())
         # Not every entry that is looked at leads to a row that has moved, or is wanted.
         with threads_for(2 * min(n_own, n_moved) * len(h)):
-            if FEWER * n_moved <= n_own:
+            if PUSHED * n_moved <= n_own:
                 push_movement(
                     moved.rows,
                     other.entries.rows,

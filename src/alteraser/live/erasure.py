@@ -34,7 +34,7 @@ class Drift:
 
     Both leave out what the original itself was short of its optimum, as far as that is to be kept. The gap is
     estimated, on the safe side: usually it is several times smaller. It is not a number where nothing is known of it,
-    as after retraining.
+    as after retraining; nor is the norm after a request to a live model, whose `drift` tells it.
     """
 
     gradient_norm: float

@@ -62,16 +62,14 @@ class SideFactors:
         self.vectors[rows] = vectors
         self.squared_norms[rows] = np.square(self.h * vectors).sum(1)
 
-    def weigh(self, rows: NDArray[np.int64], missing: Floats, l2: Floats) -> bool:
-        """Gives some rows other weights; returns whether those in missing entries have changed."""
+    def weigh(self, rows: NDArray[np.int64], missing: Floats, l2: Floats) -> None:
+        """Gives some rows other weights."""
         change = missing.astype(self.missing.dtype) - self.missing[rows]
-        changed = bool(change.any())
-        if changed:
+        if change.any():
             before = self.vectors[rows]
             self.gram += self._outer * times((change[:, None] * before).T, before)
             self.missing[rows] = missing
         self.l2[rows] = l2
-        return changed
 
     def grow(self, missing: Floats, l2: Floats) -> None:
         """Appends empty rows, at zero, with these weights."""

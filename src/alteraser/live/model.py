@@ -38,12 +38,12 @@ POOR_ROUND = 0.7
 
 
 class LiveModel(Generic[QuadraticModel]):
-    """A model and its data together, with the residuals of all rows, which follow every change.
+    """A model and its data together.
 
-    Events are forgotten and learned. Each change (a request, a batch of them, new events) refines the rows it affects,
-    most affected first, until `tolerance` of the gap is left that it opened in the loss, or until `budget_seconds` are
-    over. What is left is deferred and adds up: where it comes to more than `drift_limit` of the loss, all rows are
-    refined, if there is time. No change raises the loss on the data after it. With a `training_gap` of 1, a model that
+    Events are forgotten and learned. Each change (a request, a batch of them, new events) refines the rows it affects
+    until `tolerance` of the gap is left that it opened in the loss, or until `budget_seconds` are over. What is left is
+    deferred and adds up: where it comes to more than `drift_limit` of the loss, all rows are refined, if there is time.
+    Steps that would raise the loss on the data after a change are not made. With a `training_gap` of 1, a model that
     was not trained to its optimum stays about as far from it as it was, unless the loss could not be kept from rising
     otherwise; with 0 its distance from the optimum counts as drift. Time is looked at between steps; the limit is a
     share of the loss at the beginning.

@@ -61,10 +61,6 @@ class NewtonSystem:
         """Borrows the positions of both sides; `close` gives them back. Every chosen row has entries."""
         self._sides, self._h = state.sides, state.h
         self._outer = np.outer(self._h, self._h)
-        self._chosen = {side: chosen.get(side, NOBODY) for side in state.sides}
-        self._positions = {
-            side: each.lend_positions(self._chosen[side]) for side, each in state.sides.items()
-        }
         self._parts: dict[Side, _Part] = {}
         begin = 0
         for side, rows in chosen.items():
@@ -74,6 +70,10 @@ class NewtonSystem:
         more = self._parts.get(fewer.other)
         one_sided = more is not None and MANY_MORE * self._parts[fewer].n_entries < more.n_entries
         self._only_entries_of = fewer if one_sided else None
+        self._chosen = {side: chosen.get(side, NOBODY) for side in state.sides}
+        self._positions = {
+            side: each.lend_positions(self._chosen[side]) for side, each in state.sides.items()
+        }
 
     def close(self) -> None:
         """Gives back what was borrowed of the state."""

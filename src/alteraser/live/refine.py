@@ -67,6 +67,7 @@ class Goal(NamedTuple):
 
     def left_of(self, rest: float) -> float:
         """How much may be estimated to be left, where so much of the rest was gained or is estimated to be left."""
+        rest = max(rest, 0.0)  # rounding errors
         return min(self.tolerance / UNSURE * (self.emptied + rest), REST * rest, self.most)
 
 
@@ -137,7 +138,11 @@ class Refiner(Generic[QuadraticModel]):
     def apply(self, change: Change) -> float:
         """Applies a change; returns by how much the loss falls as emptied rows become zero."""
         self.directions.note(change.users)
-        return self.state.apply(change)
+        try:
+            return self.state.apply(change)
+        except BaseException:
+            self._let_go()
+            raise
 
     def refine(
         self,
@@ -192,8 +197,12 @@ class Refiner(Generic[QuadraticModel]):
             self.look()
             raise
         finally:
-            self.directions.clear_notes()
-            self.state.disturbance.clear()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing of a request is kept when it is over."""
+        self.directions.clear_notes()
+        self.state.disturbance.clear()
 
     def solve_shared(self, remain: Interactions) -> LossChange:
         """Puts the shared parameters at their best, if the model finds better ones; rows keep what they kept.
@@ -254,18 +263,20 @@ class Refiner(Generic[QuadraticModel]):
             left = strategy.left(done)
             allowed = goal.left_of(left + done.gained)
             # At least one step is made, if any is allowed: where the forgetting users belong depends on their items.
-            met = left <= allowed and (done.steps > 0 or left == 0) and not strategy.is_cheap(left, allowed)
+            met = left <= allowed and (done.steps > 0 or left == 0)
+            met = met and not strategy.is_cheap(done, left, allowed)
             stuck = done.steps > 0 and not done.changes[-1].pending < 0
             would_train = self._stalls(left, lefts) or (
                 done.steps > 0
                 and self._continues_training(done.changes[-1], lefts[-1], risen=left > RISEN * min(lefts))
             )
             if met or stuck or would_train or done.steps >= max_steps or out_of_time():
-                self._deferred += left
+                self._deferred = left if strategy.sees_all else self._deferred + left + done.let_go
                 strategy.last(done)
                 converged = left <= allowed and not would_train
                 return Refined(done.changes, left, done.rows_visited, done.n_passes, converged, would_train)
+            n_steps = done.steps
             strategy.next(done, left, allowed)
             lefts.append(left)
-            if watch is not None:
+            if watch is not None and done.steps > n_steps:
                 watch(done.steps, goal.emptied - sum(change.whole for change in done.changes))

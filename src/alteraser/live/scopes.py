@@ -31,7 +31,7 @@ class Scope(Protocol):
 
 @dataclass(frozen=True)
 class AutoRows:
-    """Joint Newton steps of the affected rows, most affected first, or of all rows where that is cheaper.
+    """Steps of the rows that the request affects, or of all rows where that is cheaper.
 
     The default tolerance is what the estimate, taken on the safe side, keeps where 0.2 % is usually left; a batch can
     take its time, while a live model stops at 30 %. The limit of steps is set by hand.
@@ -47,10 +47,7 @@ class AutoRows:
 
 @dataclass(frozen=True)
 class AffectedRows:
-    """Joint Newton steps of the rows that the request has moved away from their minimum, most affected first.
-
-    All rows move only where the request reaches them all, through the Gram matrix.
-    """
+    """Steps of the rows that entries of the request's own rows, and of those that have moved, lead to."""
 
     tolerance: float = 0.012
     max_steps: int = 32

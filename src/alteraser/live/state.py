@@ -37,6 +37,9 @@ class LiveState(Generic[QuadraticModel]):
         weights = data.by(Side.USERS).weights
         self.total_weight = float(weights.sum(dtype=np.float64))  # of the data it began with
         self._heaviest = heaviest_weight(model, weights)
+        # Whether all interactions weigh the same, so that some of them can stand for others.
+        self.weights_are_alike = len(weights) > 0 and bool(weights.min() == weights.max())
+        self._weight = float(weights[0]) if len(weights) else 1.0
         check_weights(model, weights, self._heaviest)
         self.sides = {side: SideState(model, side, data) for side in SIDES}
         self.h = self.sides[Side.USERS].factors.h
@@ -154,6 +157,8 @@ class LiveState(Generic[QuadraticModel]):
         """
         self._check_begin(change)
         self.disturbance.clear()
+        after = change.after.values[change.after.present]
+        self.weights_are_alike = self.weights_are_alike and bool((after == self._weight).all())
         self._note_pairs(change)
         for side in SIDES:
             pairs = change.rows(side), change.rows(side.other)
@@ -183,16 +188,35 @@ class LiveState(Generic[QuadraticModel]):
 
     def _weigh(self, side: Side, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Gives some rows the weights of their new counts; returns those that have become empty."""
-        state = self.sides[side]
-        counts, l2 = state.entries.counts(rows), state.factors.l2[rows]
-        if state.factors.weigh(rows, *self._model.row_weights(side, counts)):
+        state, factors = self.sides[side], self.sides[side].factors
+        counts = state.entries.counts(rows)
+        occupied = rows[counts > 0]
+        missing, l2 = self._model.row_weights(side, counts)
+        if (missing.astype(factors.missing.dtype) != factors.missing[rows]).any():
+            before, residual = factors.missing[occupied], self.residual(side, occupied)
+            factors.weigh(rows, missing, l2)
             self.disturbance.note_weights(side)
-        risen = state.factors.l2[rows] - l2
-        self.disturbance.note(side, rows, -risen[:, None] * state.factors.vectors[rows])
+            self.disturbance.note(side, occupied, self.residual(side, occupied) - residual)
+            self._note_entries(side, occupied, factors.missing[occupied] - before)
+        else:
+            before = factors.l2[occupied]
+            factors.weigh(rows, missing, l2)
+            risen = factors.l2[occupied] - before
+            self.disturbance.note(side, occupied, -risen[:, None] * factors.vectors[occupied])
         if not counts.any():
             self.disturbance.drop_noted(side)  # nobody is there to take what they brought
         empty: NDArray[np.int64] = rows[counts == 0]
         return empty
+
+    def _note_entries(self, side: Side, rows: NDArray[np.int64], risen: Floats) -> None:
+        """Notes what entries of some rows give to the other side's, as the rows' weights in missing ones have risen."""
+        own, other = self.sides[side], self.sides[side.other].factors
+        entries = own.entries.packed(rows)
+        places = np.repeat(np.arange(len(rows)), entries.stops - entries.starts)
+        scaled = self.h * own.factors.vectors[rows][places]
+        scores = (scaled * other.vectors[entries.columns]).sum(1)
+        gains = (other.missing[entries.columns] * risen[places] * scores)[:, None] * scaled
+        self.disturbance.note(side.other, entries.columns.astype(np.int64), gains)
 
     def _empty(self, side: Side, rows: NDArray[np.int64]) -> float:
         """Turns rows without entries to zero; returns by how much the loss falls."""

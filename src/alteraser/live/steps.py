@@ -2,8 +2,8 @@
 
 A step removes residuals but for what rows keep of them, and so lowers the loss as it would be if the original had been
 at its optimum. With what it was short of, the loss itself could rise all the same, the more so the farther it was.
-Every move therefore tells what the whole loss does. Where it would rise, the step is taken back, and rows give up as
-much of what they keep as it takes for the loss to fall.
+Every move therefore tells what the whole loss does; of half steps of very many entries that is an estimate. Where it
+would rise, rows give up as much of what they keep as it takes for the loss to fall, or stay where they are.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Step:
 class HalfStep(NamedTuple):
     """By how much rows of one side move, what that does to the loss, and what it leaves of what was wanted.
 
-    What it leaves is None where rows have so many entries that only some of them were looked at.
+    What it leaves is None where rows have so many entries that only some of them were looked at: it is not known then.
     """
 
     by: Floats
@@ -118,21 +118,24 @@ class Steps:
     ) -> LossChange | None:
         """Moves some rows of a side towards where what was brought to them is removed, while the other side stays.
 
-        The direction is that of the preconditioner, the length the best along it. Where rows have very many entries,
-        some of these tell the length and what the step does to the loss. Where the loss would rise, rows give up as
-        much of what they keep as it takes, `most` of it at most. None where that is not enough: no row moves then.
+        Each row goes along its preconditioned residual, by the best length along that. Where rows have very many
+        entries of one weight, some of these tell the lengths and what the step does to the loss. Where the loss would
+        rise, rows give up as much of what they keep as it takes, `most` of it at most. None where that is not enough:
+        no row moves then.
         """
-        kept = self._state.sides[side].kept[rows]
+        state, kept = self._state, self._state.sides[side].kept[rows]
         share, first_rise = 0.0, 0.0
         for attempt in range(MAX_SHARES):
+            state.give_up_kept(side, rows, share)
             half = self._half_step(side, rows, brought + share * kept if share else brought)
-            self._state.give_up_kept(side, rows, share)
             change = self._made(side, rows, half)
-            if change.whole <= change.rounding:
-                self._state.disturbance.reset(side, rows, half.left)
+            if _lowers(change):
+                state.disturbance.reset(side, rows, half.left)
                 return change
-            self._state.sides[side].kept[rows] = kept
+            state.sides[side].kept[rows] = kept
             rise = change.whole
+            if rise <= change.rounding:
+                break  # it is what is to be removed that would rise
             if attempt == 0:
                 first_rise, share = rise, self._share_against(side, rows, kept, rise)
             else:  # on a straight line from the first rise to this one, and somewhat beyond
@@ -148,13 +151,14 @@ class Steps:
         other = state.sides[side.other]
         by, curvatures = state.preconditioner(side).steps(own, rows, wanted)
         along, products = _dots(wanted, by), None
-        if int(own.entries.counts(rows).sum()) <= MEASURED:
+        if int(own.entries.counts(rows).sum()) <= MEASURED or not state.weights_are_alike:
             products = own.products(rows, by, other)
             of_all = _dots(by, products)
         else:
             of_all = curvatures + own.entry_curvatures(rows, by, other, most=MEASURED_OF_A_ROW)
         # Entries that weigh less than missing ones make it smaller; half of the rest is left to it.
-        lengths = along / (np.maximum(of_all, curvatures / 2) + TINY)
+        curved = np.maximum(of_all, curvatures / 2)
+        lengths = np.divide(along, curved, out=np.zeros_like(along), where=curved > 0)
         by *= lengths[:, None]
         pending = _dot(lengths, lengths * of_all) - 2 * _dot(lengths, along)
         change = LossChange(pending, pending - 2 * _dot(own.kept[rows], by))
@@ -162,14 +166,14 @@ class Steps:
         return HalfStep(by, change, left)
 
     def _made(self, side: Side, rows: NDArray[np.int64], half: HalfStep) -> LossChange:
-        """Makes a half step, unless the loss would rise; tells what it does, exactly where it was followed exactly."""
+        """Makes a half step if that lowers the loss; tells what it does, exactly where it was followed exactly."""
         if half.left is None:
-            if half.change.whole <= 0:
+            if _lowers(half.change):
                 self._state.shift(side, rows, half.by)
             return half.change
         before = self._state.sides[side].factors.vectors[rows]
         change = self._state.move(side, rows, before + half.by)
-        if change.whole > change.rounding:
+        if not _lowers(change):
             self._state.move(side, rows, before)
         return change
 
@@ -188,8 +192,8 @@ class Steps:
         """Makes Newton's step of the chosen rows together, which raises neither the loss nor what is to be removed.
 
         A step that would raise what is to be removed is taken back and damped more; for one that would raise the whole
-        loss rows give up a share of what they keep, `most` of it at most. If that is not enough, no row moves; what was
-        given up stays so. Rows are given in ascending order.
+        loss rows give up a share of what they keep, `most` of it at most. If that is not enough, no row moves. Rows are
+        given in ascending order.
         """
         state = self._state
         chosen = {side: rows for side, rows in chosen.items() if len(rows)}
@@ -211,7 +215,7 @@ class Steps:
             if change.pending <= 0 and change.whole > change.rounding:
                 kept = {side: state.sides[side].kept[rows] for side, rows in chosen.items()}
                 change += self._give_up(chosen, change.whole, most=most)
-            if change.pending <= 0 and change.whole <= change.rounding:
+            if _lowers(change):
                 self._damping = DAMPING.lowered(self._damping)
                 # Of a quadratic that is c times as curved as it was taken to be, this is what the step has left.
                 wrong = (found.promised + change.pending) ** 2 / max(found.promised, TINY)
@@ -244,6 +248,11 @@ class Steps:
             return LossChange()
         state.give_up_kept(side, rows, share)
         return state.move(side, rows, state.sides[side].factors.vectors[rows] + by.dtype.type(share) * by)
+
+
+def _lowers(change: LossChange) -> bool:
+    """Whether a move raises neither what is to be removed nor the loss."""
+    return change.pending <= 0 and change.whole <= change.rounding
 
 
 def _solved(solver: Solver, problem: PendingRows) -> Tensor:
