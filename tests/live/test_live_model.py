@@ -348,7 +348,7 @@ def test_nothing_forgotten_is_left_in_memory(small_model: Any) -> None:
         assert (state._positions == -1).all()
     disturbance = live._refiner.state.disturbance
     for side in Side:
-        assert len(disturbance.moved(side)) == len(disturbance.noted(side)) == 0
+        assert len(disturbance.moved(side)) == len(disturbance.noted(side)[0]) == 0
         assert (disturbance._moved[side].places == -1).all()
 
 

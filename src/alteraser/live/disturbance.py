@@ -126,9 +126,12 @@ class Disturbance:
     def moved(self, side: Side) -> Rows:
         return self._moved[side].rows
 
-    def noted(self, side: Side) -> Rows:
-        """The rows to which changed pairs, or their own last step, have brought something."""
-        return self._noted[side][0] if side in self._noted else NOBODY
+    def noted(self, side: Side) -> tuple[Rows, Floats]:
+        """The rows to which changed pairs, or their own last step, have brought something; the squares of how much."""
+        if side not in self._noted:
+            return NOBODY, np.empty(0, self._sides[side].factors.h.dtype)
+        rows, gains = self._noted[side]
+        return rows, np.square(gains).sum(1)
 
     def movement(self, side: Side) -> Floats:
         """By how much the rows that have moved did so."""

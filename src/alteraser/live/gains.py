@@ -73,28 +73,27 @@ def worth_moving(state: LiveState[Any], side: Side, rows: Rows) -> PossibleGain:
 def sampled_gain(state: LiveState[Any], side: Side) -> float:
     """About how much lower the loss could be if each row of a side took what a request has brought to it.
 
-    Where rows are many, some are drawn: of neighbours of rows that have moved by how far these did, of the others at
-    equal distances. Rows to which something was given directly are few; all of them are looked at.
+    Where rows are many, some are drawn: of those to which something was given directly by how much, of neighbours of
+    rows that have moved by how far these did, of the others at equal distances.
     """
     own, disturbance = state.sides[side], state.disturbance
     if len(own) <= LOOKED_AT:
         return float(_gains(state, side, own.occupied()).sum())
-    noted = disturbance.noted(side)
-    noted = noted[own.entries.counts(noted) > 0]
+    curvature = state.preconditioner(side).mean_curvature
+    noted, squares = disturbance.noted(side)
+    squares = np.where(own.entries.counts(noted) > 0, squares, 0)
     reached, lengths = disturbance.neighbours(side, most=FOLLOWED)
     beside = np.isin(reached, noted, assume_unique=True, invert=True)
     reached, lengths = reached[beside], lengths[beside]
-    expected = np.square(lengths) / state.preconditioner(side).mean_curvature(own, reached)
-    places, weights = _drawn(expected)
     rows = np.arange(0, len(own), max(2 * len(own) // DRAWN, 1))
     others = np.setdiff1d(
         rows[own.entries.counts(rows) > 0], np.concatenate([reached, noted]), assume_unique=True
     )
-    groups = (noted, reached[places], others)
-    of_noted, of_reached, of_others = np.split(
-        _gains(state, side, np.concatenate(groups)), np.cumsum([len(group) for group in groups[:2]])
-    )
-    return float(of_noted.sum() + of_reached @ weights + of_others.sum() * (len(own) / len(rows)))
+    of_noted, weights_of_noted = _drawn(squares / curvature(own, noted))
+    of_reached, weights_of_reached = _drawn(np.square(lengths) / curvature(own, reached))
+    weights = (weights_of_noted, weights_of_reached, np.full(len(others), len(own) / len(rows)))
+    looked_at = np.concatenate([noted[of_noted], reached[of_reached], others])
+    return float(_gains(state, side, looked_at) @ np.concatenate(weights))
 
 
 def _gains(state: LiveState[Any], side: Side, rows: Rows) -> Floats:
@@ -104,8 +103,10 @@ def _gains(state: LiveState[Any], side: Side, rows: Rows) -> Floats:
 def _drawn(expected: Floats) -> tuple[Rows, Floats]:
     """Places drawn in proportion to what is expected there, and for how many times its own each one's value stands."""
     if len(expected) <= DRAWN:
-        return np.arange(len(expected)), np.ones(len(expected))
-    bounds = np.cumsum(expected)
+        return np.arange(len(expected)), (expected > 0).astype(np.float64)
+    bounds = np.cumsum(expected, dtype=np.float64)
+    if not bounds[-1] > 0:
+        return np.empty(0, np.int64), np.empty(0)
     places = np.searchsorted(bounds, (np.arange(DRAWN) + 0.5) / DRAWN * bounds[-1])
     each, n_times = np.unique(np.minimum(places, len(expected) - 1), return_counts=True)
     return each, n_times * (bounds[-1] / DRAWN) / expected[each]

@@ -138,7 +138,7 @@ class LiveModel(Generic[QuadraticModel]):
                 self._scope,
                 emptied=emptied,
                 # With more left, a large change would always be followed by a clean-up.
-                most_left=self._limit / SAFE / 1.25,
+                most_left=self._limit / SAFE / 1.5,
                 out_of_time=out_of_time,
             )
         rounds, gap = [refined], self._refiner.estimated_gap

@@ -50,7 +50,7 @@ STALLED = 0.7
 UNSURE = 6.0
 # The reported drift is this many times the estimate, so that it is hardly ever too low. In nineteen of twenty requests
 # of all kinds on ml-1m, amazon-14core and kuairec-binary the truth was no more (docs/kinds.md).
-SAFE = 5.0
+SAFE = 3.5
 # The share of the gap beyond emptied rows that may be left, however much these have closed: most of the work is done.
 REST = 0.4
 

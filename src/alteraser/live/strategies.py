@@ -45,8 +45,9 @@ LEFT_BY_A_HALF_STEP, SLOWEST = 0.4, 0.9
 # Half steps follow residuals to first order only: they do not lead to less than so small a share of the gap. By hand.
 ROUGH = 0.01
 # A half step takes as long as so many looks at the entries of its rows, which have to be found first; a step of all
-# rows together as so many at all entries, two for each product. Seen on ml-1m, amazon-14core and amazon-book-kgat.
-LOOKS_OF_A_HALF_STEP, LOOKS_OF_A_STEP = 4, 12
+# rows together as so many at all entries: two for each product, and more to end it. Seen on ml-1m, amazon-14core and
+# amazon-book-kgat.
+LOOKS_OF_A_HALF_STEP, LOOKS_OF_A_STEP = 4, 20
 # The share of what a half step gains that its rows could still gain where that is not followed. Seen on ml-1m and
 # kuairec-binary: 3 to 6 %.
 INEXACT = 0.05
@@ -244,7 +245,7 @@ class JointSteps:
             return False
         self._left_of_step += seen.unmoved
         done.let_go += (COUPLED - 1) * seen.unmoved + COUPLED * beyond
-        if len(self._state.disturbance.noted(side)) == 0:
+        if len(self._state.disturbance.noted(side)[0]) == 0:
             done.let_go -= COUPLED * INEXACT * change.pending
         self._moved[side] = np.union1d(self._moved[side], seen.rows)
         self._entries_of_half_step = int(self._state.sides[side].entries.counts(seen.rows).sum())
@@ -263,7 +264,7 @@ class JointSteps:
         if len(own) <= FEW_ROWS and not isinstance(self.scope, AffectedRows):
             return own.occupied()
         disturbance = self._state.disturbance
-        rows = np.union1d(disturbance.neighbours(side)[0], disturbance.noted(side))
+        rows = np.union1d(disturbance.neighbours(side)[0], disturbance.noted(side)[0])
         return rows[own.entries.counts(rows) > 0]
 
 
