@@ -224,7 +224,8 @@ def _verdicts(cells: dict[str, list[Result]]) -> Iterable[Verdict]:
 
 
 def _median_ms(cell: Result) -> float:
-    return statistics.median(cell["passes"]) * float(cell["pass_ms"])
+    median: float = statistics.median(cell["passes"]) * cell["pass_ms"]
+    return median
 
 
 _SINGLE = tuple(kind for kind in KINDS if kind not in LARGE)

@@ -110,7 +110,7 @@ def test_drift_is_told_truly_and_cleaned_up(full: Interactions, original: Any) -
 
 
 def test_a_passed_limit_brings_a_clean_up(full: Interactions, original: Any) -> None:
-    limit = 1e-4
+    limit = 1e-3
     live = LiveModel(original, full, tolerance=0.3, drift_limit=limit)
     cleaned = 0
     for user in range(60):

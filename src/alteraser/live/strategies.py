@@ -109,8 +109,11 @@ class Strategy(Protocol):
         """Whether one more step costs so little that it is made, though no more is left than is allowed."""
         ...
 
-    def next(self, done: Done, left: float, wanted: float) -> None:
-        """One more step, where so much is left, towards leaving no more than is wanted."""
+    def next(self, done: Done, left: float, wanted: float, *, may_let_go: bool) -> None:
+        """One more step, where so much is left, towards leaving no more than is wanted.
+
+        `may_let_go` says whether there is still room for what half steps let go.
+        """
         ...
 
     def last(self, done: Done) -> None: ...
@@ -199,15 +202,15 @@ class JointSteps:
         looks = LOOKS_OF_A_HALF_STEP * to_come * (self._entries_of_half_step if entries is None else entries)
         return looks <= LOOKS_OF_A_STEP * self._state.n_entries
 
-    def next(self, done: Done, left: float, wanted: float) -> None:
+    def next(self, done: Done, left: float, wanted: float, *, may_let_go: bool) -> None:
         if not self._together:
             half_steps_pay = self._refiner.is_far or (
-                self._is_rough(done, left, wanted) and self._half_steps_pay(left, wanted)
+                may_let_go and self._is_rough(done, left, wanted) and self._half_steps_pay(left, wanted)
             )
             if half_steps_pay and self._half_step(done):
                 return
             self._refused = True
-            if left <= wanted and done.steps > 0:
+            if left <= wanted and done.steps > 0 and may_let_go:
                 return
             self._together = True
         chosen = self._affected() if isinstance(self.scope, AffectedRows) else all_rows(self._state)
@@ -302,8 +305,8 @@ class AlternatingPasses:
         del done, left, allowed
         return False
 
-    def next(self, done: Done, left: float, wanted: float) -> None:
-        del left, wanted
+    def next(self, done: Done, left: float, wanted: float, *, may_let_go: bool) -> None:
+        del left, wanted, may_let_go
         rows = occupied_rows(self._refiner.state)
         change = self._users_from_a_guess(rows)
         before = self._items(rows)
