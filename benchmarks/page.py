@@ -371,8 +371,8 @@ def _learning(result: dict[str, Any]) -> list[str]:
         "A live model of what `alteraser train` leaves, with 64 dimensions; what it has learned it forgets again "
         "before the next change. T is one exact pass over all rows on the same threads in the same run. Users and "
         "items are drawn as they come in the events, so that most are active and popular ones. It was measured before "
-        "with a copy of the model for each change, whose arrays have no room to grow and had to be copied within the clock; "
-        "then the three took 0.24, 0.076 and 0.13 T on ml-1m, with an engine since replaced."
+        "with a copy of the model for each change, whose arrays have no room to grow and had to be copied within the "
+        "clock; then the three took 0.24, 0.076 and 0.13 T on ml-1m, with an engine since replaced."
     )
     return ["## Learning", how, table(columns, rows)]
 
