@@ -186,7 +186,7 @@ def test_a_live_model_does_what_the_scope_does(weighted: bool, random_data: Any,
 
 @pytest.mark.parametrize("scope", ["auto", "affected", "live"])
 def test_the_default_tolerance_is_kept(scope: str, full: Interactions, original: Any) -> None:
-    """1.2 % of the gap that a batch opened, or 30 % in a live model."""
+    """6 % of the gap that a batch opened, or 30 % in a live model."""
     requested = half_of(full, 5) + half_of(full, 9) + half_of(full, 30)
     if scope == "live":
         live = LiveModel(original, full)
@@ -195,7 +195,7 @@ def test_the_default_tolerance_is_kept(scope: str, full: Interactions, original:
     else:
         outcome = AltEraser(scope=scope).forget(original, full, requested)
         assert outcome.converged
-        model, remain, share = outcome.model, outcome.remain, 0.012
+        model, remain, share = outcome.model, outcome.remain, 0.06
     best = lowest(model, remain)
     assert model.loss(remain) - best < share * (original.loss(remain) - best)
 
@@ -298,7 +298,7 @@ def test_when_all_users_are_alike_one_who_forgets_gets_a_dimension(build: Any, s
     for unlearner in (AltEraser(), AltEraser(scope="affected"), AltEraser(scope="all")):
         outcome = unlearner.forget(original, data, requested)
         assert outcome.converged
-        assert outcome.loss_after - best < 0.012 * opened
+        assert outcome.loss_after - best < 0.06 * opened
         assert torch.equal(original.users, before)
 
 

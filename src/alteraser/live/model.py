@@ -33,6 +33,9 @@ TOLERANCE = 0.3
 # What a clean-up leaves of the drift, and the rounds that it takes at most, each of which may leave ROUND of what there
 # was. Set by hand.
 CLEAN, MAX_ROUNDS, ROUND = 0.05, 5, 0.1
+# What may be left of the drift, as shares of its limit: by a clean-up that a request waits for, and by one that is asked
+# for. Scores move with the root of what is left, so that little is not little enough for these. Set by hand.
+IN_PASSING, THOROUGH = 0.5, 1e-3
 # After two rounds that leave more than this share of the drift, what is left is not to be had. Set by hand.
 POOR_ROUND = 0.7
 
@@ -146,7 +149,7 @@ class LiveModel(Generic[QuadraticModel]):
             gap = self._refiner.look().loss_gap
             if gap > self._clean_up_at:
                 if not refined.would_train:
-                    rounds += self._clean_up(out_of_time)
+                    rounds += self._clean_up(out_of_time, most=IN_PASSING * self._limit)
                     gap = self._refiner.estimated_gap
                 # Far from an optimum the drift may not get below its limit but by training; not every change tries it.
                 if not out_of_time():
@@ -226,19 +229,22 @@ class LiveModel(Generic[QuadraticModel]):
         return self._refiner.drift()
 
     def clean_up(self) -> Drift:
-        """Refines all rows, in a few rounds, until a twentieth of the drift is left and no more than half its limit."""
+        """Refines all rows, in a few rounds, until next to nothing of the drift is left: a thousandth of its limit.
+
+        Where that cannot be had, as far from an optimum, it ends as soon as rounds bring little.
+        """
         if self._refiner.estimated_gap > 0:
             self._refiner.look()
-            self._clean_up(never)
+            self._clean_up(never, most=THOROUGH * self._limit)
         drift = self.drift()
         self._clean_up_at = max(self._limit, 2 * drift.loss_gap)
         return drift
 
-    def _clean_up(self, out_of_time: OutOfTime) -> list[Refined]:
-        """Refines all rows until both a twentieth of the drift is left and no more than half of its limit."""
+    def _clean_up(self, out_of_time: OutOfTime, *, most: float) -> list[Refined]:
+        """Refines all rows until a twentieth of the drift is left at most, and no more than `most`."""
         rounds: list[Refined] = []
         n_poor = 0
-        wanted = min(CLEAN * self._refiner.estimated_gap, self._limit / 2)
+        wanted = min(CLEAN * self._refiner.estimated_gap, most)
         for _ in range(MAX_ROUNDS):
             before = self._refiner.estimated_gap
             rounds.append(self._refiner.refine_all(tolerance=ROUND, out_of_time=out_of_time))

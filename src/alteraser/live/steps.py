@@ -23,6 +23,7 @@ from alteraser.live.newton_system import Chosen, newton_step
 from alteraser.live.row_block import PendingRows
 from alteraser.live.side import LossChange
 from alteraser.live.state import LiveState
+from alteraser.optim.conjugate_gradients import dot
 from alteraser.optim.damping import LevenbergMarquardt
 from alteraser.optim.minimize import Solver, minimize
 from alteraser.optim.newton import ah_newton
@@ -270,4 +271,4 @@ def _dot(a: Floats, b: Floats) -> float:
 
 
 def _squares(parts: dict[Side, Floats]) -> float:
-    return sum(float(np.vdot(values, values)) for values in parts.values())
+    return sum(dot(values, values) for values in parts.values())

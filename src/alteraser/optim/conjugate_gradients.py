@@ -19,9 +19,10 @@ Vectors = TypeVar("Vectors", Tensor, NDArray[Any])
 Scalar: TypeAlias = Any
 """A number per system: a float where there is one system, else a tensor that broadcasts over the vectors."""
 
-# Numbers multiplied and summed in their own precision, before sums go on in double: 256 KiB of single precision, so
-# that the rounding error does not grow with the system, and no table is copied to double for the sake of a sum.
-DOT_CHUNK = 2**16
+# Numbers multiplied and summed in their own precision, before sums go on in double: few enough that the rounding error
+# does not grow with the system, and that OpenBLAS does not wake its threads for a product of doubles, as it does beyond
+# ten thousand: these go on spinning and hold up the kernels ten times as long.
+DOT_CHUNK = 2**13
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,15 @@ def conjugate_gradients(
     return Solved(solution, algebra.per_system(promised), gains, indefinite)
 
 
+def dot(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """The sum of the products of two arrays of one shape."""
+    if a.size <= DOT_CHUNK:
+        return float(np.vdot(a, b))
+    a, b = a.reshape(-1), b.reshape(-1)
+    chunks = (slice(begin, begin + DOT_CHUNK) for begin in range(0, len(a), DOT_CHUNK))
+    return math.fsum(float(np.vdot(a[chunk], b[chunk])) for chunk in chunks)
+
+
 def _copied(vectors: Vectors) -> Vectors:
     return vectors.clone() if isinstance(vectors, Tensor) else vectors.copy()
 
@@ -166,11 +176,7 @@ class _One:
         return float(value)
 
     def dot(self, a: NDArray[Any], b: NDArray[Any]) -> float:
-        if a.size <= DOT_CHUNK:
-            return float(np.vdot(a, b))
-        a, b = a.reshape(-1), b.reshape(-1)
-        chunks = (slice(begin, begin + DOT_CHUNK) for begin in range(0, len(a), DOT_CHUNK))
-        return math.fsum(float(np.vdot(a[chunk], b[chunk])) for chunk in chunks)
+        return dot(a, b)
 
     def any(self, active: bool) -> bool:
         return active
