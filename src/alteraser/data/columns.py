@@ -38,6 +38,8 @@ def as_type(ids: pl.Series, wanted: pl.DataType) -> pl.Series:
     """The ids as another type, null where they would not come back as they were."""
     if ids.dtype.is_float():
         ids = _whole_or_texts(ids)
+    if ids.dtype == wanted:
+        return ids
     cast = ids.cast(wanted, strict=False)
     return cast.to_frame("id").select(pl.when(cast.cast(ids.dtype, strict=False) == ids).then("id"))["id"]
 
