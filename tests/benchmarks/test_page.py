@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import page
+from benchmarks import page, page_scaling
 from evidence.store import Store
 
 Result = dict[str, Any]
@@ -120,10 +120,10 @@ def test_every_limit_of_a_result_is_one_of_those(name: str) -> None:
 
 def test_a_size_that_failed_is_shown_as_failed() -> None:
     result = read("scaling")
-    n_columns = page._scaling(result)[2].splitlines()[0].count("|")
+    n_columns = page_scaling.scaling(result)[2].splitlines()[0].count("|")
     result["figures"][1] = {"size": "3", "failed": ["killed"]}
     result["growth"] = {"failed": ["killed"]}
-    text = "\n".join(page._scaling(result))
+    text = "\n".join(page_scaling.scaling(result))
     row = next(line for line in text.splitlines() if line.startswith("| 3 M"))
     assert "**failed**" in row
     assert row.count("|") == n_columns
