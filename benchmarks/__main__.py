@@ -51,6 +51,12 @@ OTHERS: dict[str, Callable[[Sequence[str]], None]] = {
 }
 
 
+def _before(store: Store, name: str) -> dict[str, Any]:
+    """What an earlier protocol gave: it stays in the file when the present one measures anew."""
+    earlier = store.read(name) if store.has(name) else {}
+    return {"before": earlier["before"]} if "before" in earlier else {}
+
+
 def main(arguments: Sequence[str]) -> None:
     if arguments and arguments[0] in OTHERS:
         OTHERS[arguments[0]](arguments[1:])
@@ -74,8 +80,8 @@ def main(arguments: Sequence[str]) -> None:
     for name, measure in BENCHMARKS.items():
         if name in (given.names or BENCHMARKS):
             print(f"measuring {name} …", flush=True)
-            result = measure(given.data_dir)
-            store.write(name, store.stamped(result))
+            result = store.stamped(measure(given.data_dir))
+            store.write(name, {**_before(store, name), **result})
     page.write(store)
     if found := records.read(store):
         never_worse_page.page(found).write()

@@ -30,9 +30,24 @@ def write(store: Store, path: Path = PAGE) -> None:
             result = store.read(name)
             title, *rest = section(result)
             page.add(title, measured_at([result]), *rest)
+            if "before" in result:
+                page.add(*earlier(result["before"]))
             if name == "scaling":
                 page.plot(path.parent / PLOT, page_scaling.scaling_plot(result["figures"]), "Scaling")
     page.write()
+
+
+def earlier(before: dict[str, Any]) -> list[str]:
+    """What an earlier protocol gave, where it was changed after a miss."""
+    how = (
+        f"How this is measured was changed after a miss. Before, at commit `{before['commit']}`, {before['how']}; the "
+        f"software has changed since, too. It gave:"
+    )
+    found = [
+        Verdict.by_limit(each["what"], each["value"], each["limit"], form=",.4g", at_least=each["at_least"])
+        for each in before["figures"]
+    ]
+    return [how, verdicts("", found).markdown()]
 
 
 def _passes(result: dict[str, Any]) -> list[str]:

@@ -65,11 +65,19 @@ class Verdict:
 
     @classmethod
     def by_limit(
-        cls, what: str, value: float, limit: float, *, form: str = ".2f", at_least: bool = False
+        cls,
+        what: str,
+        value: float,
+        limit: float,
+        *,
+        form: str = ".2f",
+        at_least: bool = False,
+        median: float | None = None,
     ) -> Verdict:
-        """The verdict on a figure that has a limit."""
+        """The verdict on a figure that has a limit; beside one that is a mean stands the median."""
         wanted = f"{'at least' if at_least else 'at most'} {limit:g}"
-        return cls(what, wanted, format(value, form), within(value, limit, at_least=at_least))
+        shown = format(value, form) + ("" if median is None else f" (median {median:{form}})")
+        return cls(what, wanted, shown, within(value, limit, at_least=at_least))
 
     @classmethod
     def missing(cls, what: str, wanted: str) -> Verdict:

@@ -44,6 +44,17 @@ def test_only_what_is_named_is_measured(measured: list[str], tmp_path: Path) -> 
     assert result == {"data_dir": "elsewhere", "commit": revision()}
 
 
+def test_what_an_earlier_protocol_gave_outlives_a_new_measurement(
+    measured: list[str], tmp_path: Path
+) -> None:
+    before = {"commit": "abc", "how": "by hand", "figures": []}
+    (tmp_path / "passes.json").write_text(json.dumps({"before": before, "figures": [1]}))
+    command.main(["passes"])
+    result = json.loads((tmp_path / "passes.json").read_text())
+    assert result == {"before": before, "data_dir": None, "commit": revision()}
+    assert measured == ["passes", "page"]
+
+
 def test_the_page_alone_measures_nothing(measured: list[str]) -> None:
     command.main(["page"])
     assert measured == ["page"]

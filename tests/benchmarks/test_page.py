@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import page, page_scaling
+from benchmarks import page, page_scaling, sequence
 from evidence.store import Store
 
 Result = dict[str, Any]
@@ -21,6 +21,8 @@ def read(name: str) -> Result:
 def at_its_limits(name: str) -> Result:
     """A result in which every figure that has a limit is exactly there."""
     result = read(name)
+    if name == "sequence":
+        result["limits"] = sequence.LIMITS
     if name in ("requests", "sequence"):
         result["summary"] |= result["limits"]
     elif name == "footprint":
@@ -86,7 +88,7 @@ MISSES: list[tuple[str, str, Callable[[Result], None]]] = [
     *[("requests", key, worse(summary, key, by=0.999)) for key in ("rbo", "speed_up")],
     *[
         ("sequence", key, worse(summary, key))
-        for key in ("last_over_first", "memory_growth", "largest_drift")
+        for key in ("last_over_first", "memory_growth", "largest_drift", "largest_true_drift")
     ],
     *[("footprint", key, worse(whole, key)) for key in ("help_seconds", "demo_seconds", "als_ml_1m_peak_gb")],
     ("learning", "passes", lambda result: last(result)["kinds"][0].update(passes=[1.0, 1.0, 1.0])),
@@ -115,7 +117,18 @@ def test_a_figure_at_its_limit_says_yes_and_one_beyond_it_no(
 def test_every_limit_of_a_result_is_one_of_those(name: str) -> None:
     tried = {figure for section, figure, _ in MISSES if section == name}
     renamed = {"rbo_below": "rbo", "p50_growth_to_30": "growth"}
-    assert {renamed.get(limit, limit) for limit in read(name)["limits"]} == tried
+    assert {renamed.get(limit, limit) for limit in at_its_limits(name)["limits"]} == tried
+
+
+def test_what_was_measured_before_a_change_of_protocol_is_shown_with_its_verdict() -> None:
+    figures = [
+        {"what": "time", "value": 2.5, "limit": 2.0, "at_least": False},
+        {"what": "speed", "value": 2.5, "limit": 2.0, "at_least": True},
+    ]
+    text = "\n".join(page.earlier({"commit": "abc", "how": "it was otherwise", "figures": figures}))
+    assert "at commit `abc`, it was otherwise" in text
+    assert "| time | at most 2 | 2.5 | **no** |" in text
+    assert "| speed | at least 2 | 2.5 | yes |" in text
 
 
 def test_a_size_that_failed_is_shown_as_failed() -> None:
