@@ -149,4 +149,5 @@ SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "learning": page_live.learning,
     "partial-fit": page_requests.partial_fit,
     "mixed": page_live.mixed,
+    "huge": page_scaling.huge,
 }

@@ -6,10 +6,8 @@ disturb both.
 
 from __future__ import annotations
 
-import resource
 import statistics
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
 from benchmarks.gap import true_gap
 from benchmarks.generated import generated
+from benchmarks.memory import resident_bytes
 from benchmarks.requests import half_of
 
 DRIFT_LIMIT = 1e-4
@@ -73,7 +72,7 @@ def _timed(trained: MF, data: Interactions, users: NDArray[np.int64]) -> dict[st
         drift.append(erased.drift.loss_gap / loss)
         cleaned += erased.cleaned_up
         if number % 100 == 0:
-            memory.append(_resident())
+            memory.append(resident_bytes())
             print(f"  {number} of {len(users)}", flush=True)
     share = len(users) // 10
     first, last = seconds[share // 10 :][:share], seconds[-share:]
@@ -113,9 +112,3 @@ def _true_drift(
             moments.append({"after": number, "true": true_gap(live) / loss, "estimate": estimate})
             print(f"  after {number}: true drift {moments[-1]['true']:.2e}", flush=True)
     return moments
-
-
-def _resident() -> int:
-    """Bytes of memory the process holds now."""
-    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * resource.getpagesize()
