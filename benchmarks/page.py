@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import page_live, page_requests, page_scaling
-from evidence.page import Page, Verdict, measured_at, table, verdict, verdicts
+from evidence.page import UNKNOWN, Page, Verdict, measured_at, table, verdict, verdicts
 from evidence.store import Store
 
 RESULTS = Path(__file__).parent / "results"
@@ -18,6 +18,7 @@ INTRODUCTION = (
     "number of seconds says more about the machine than about the software."
 )
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+WHOLE = "pass, whole matrices"
 PLOT = Path("images") / "scaling.svg"
 
 
@@ -63,8 +64,7 @@ def _passes(result: dict[str, Any]) -> list[str]:
             verdict(each["ratio"], each["limit"]),
             f"{each['loss']['alteraser'][-1]:.1f}",
             f"{each['loss']['implicit'][-1]:.1f}",
-            f"{each['rate']:.0%}" if "rate" in each else "",
-            verdict(each["rate"], each["rate_limit"], at_least=True) if "rate" in each else "",
+            *_rate(each),
         )
         for each in result["figures"]
     ]
@@ -80,17 +80,35 @@ def _passes(result: dict[str, Any]) -> list[str]:
         "our loss, 5 passes",
         "implicit's loss",
         "rate of a matrix product",
+        "as if matrices were whole",
         f"at least {' or '.join(sorted(rate_limits))}",
     )
     how = (
         f"Against one iteration of implicit on the same matrix and objective (w0 = 1/alpha, l2 = "
         f"regularization/alpha, plain L2), from the same factors, {result['threads']} threads each. Both losses are "
         f"computed by the same function after five passes; a pass of conjugate gradients is timed from the model after "
-        f"the first pass, where it has most to do. The rate counts 2·nnz·d² per side + rows·d³/3 operations against "
-        f"those of a product of two matrices of 3,000 × 3,000 numbers in single precision on the same threads in the "
-        f"same run."
+        f"the first pass, where it has most to do. The rate counts the operations that are done against those of a "
+        f"product of two matrices of 3,000 × 3,000 numbers in single precision on the same threads in the same run. "
+        f"The matrices of rows are symmetric, and no more than the tiles that touch one half of them is computed; "
+        f"counted as if they were whole, with 2·nnz·d² operations per side + rows·d³/3, the rate can exceed a "
+        f"product's, which says what symmetry saves, not how fast the arithmetic is."
     )
     return ["## One pass over all rows of ml-1m", how, table(columns, rows)]
+
+
+def _rate(figure: dict[str, Any]) -> tuple[str, str, str]:
+    """The rate by the operations done, the same as if matrices were whole, and the verdict on the first."""
+    if "rate" not in figure:
+        return "", "", ""
+    work = figure["operations"]
+    if WHOLE not in work:  # measured when only whole matrices were counted
+        return UNKNOWN, f"{figure['rate']:.0%}", UNKNOWN
+    whole = figure["rate"] * work[WHOLE] / work["pass"]
+    return (
+        f"{figure['rate']:.0%}",
+        f"{whole:.0%}",
+        verdict(figure["rate"], figure["rate_limit"], at_least=True),
+    )
 
 
 def _footprint(result: dict[str, Any]) -> list[str]:

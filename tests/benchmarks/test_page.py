@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import huge, page, page_scaling, sequence
+from evidence.page import UNKNOWN
 from evidence.store import Store
 
 Result = dict[str, Any]
@@ -32,6 +33,7 @@ def at_its_limits(name: str) -> Result:
             figure["ratio"] = figure["limit"]
             if "rate" in figure:
                 figure["rate"] = figure["rate_limit"]
+                figure["operations"][page.WHOLE] = 1.5 * figure["operations"]["pass"]
     elif name == "learning":
         for each in result["figures"]:
             for of in each["kinds"]:
@@ -143,6 +145,16 @@ def test_a_size_that_failed_is_shown_as_failed() -> None:
     assert "**failed**" in row
     assert row.count("|") == n_columns
     assert text.count("**failed**") == 3
+
+
+def test_a_rate_counts_the_operations_done_and_stands_beside_that_of_whole_matrices() -> None:
+    result = at_its_limits("passes")
+    row = next(row for row in page.SECTIONS["passes"](result)[-1].splitlines() if row.startswith("| exact"))
+    limit = result["figures"][0]["rate_limit"]
+    assert row.split(" | ")[-3:-1] == [f"{limit:.0%}", f"{1.5 * limit:.0%}"]
+    del result["figures"][0]["operations"][page.WHOLE]
+    row = next(row for row in page.SECTIONS["passes"](result)[-1].splitlines() if row.startswith("| exact"))
+    assert row.split(" | ")[-3:] == [UNKNOWN, f"{limit:.0%}", f"{UNKNOWN} |"]
 
 
 def test_growth_is_told_both_ways_of_results_that_hold_one() -> None:
