@@ -41,8 +41,8 @@ def requests(result: dict[str, Any]) -> list[str]:
         f"{min(rounds):,.0f} and {max(rounds):,.0f}: a retraining takes {min(retraining):.1f} to "
         f"{max(retraining):.1f} s, by its start and the user's request. Beside them: 99 % took at most "
         f"{found['p99_ms']:.1f} ms; each in a live model just opened, the median is "
-        f"{found['p50_ms_new_session']:.1f} ms; retraining that stops by ALS's default rule, at a loss above the unlearned model's, takes "
-        f"{found['speed_up_default']:,.0f} times as long; the worst request left "
+        f"{found['p50_ms_new_session']:.1f} ms; retraining that stops by ALS's default rule, at a loss above the "
+        f"unlearned model's, takes {found['speed_up_default']:,.0f} times as long; the worst request left "
         f"{found['gap_left_worst']:.3f} of its gap; the original's own lists agree with the reference to "
         f"{found['rbo_original']:.4f}."
     )

@@ -128,8 +128,8 @@ def _record(size: str, file: str) -> dict[str, Any]:
         Sweeper(ah_newton).sweep(trained, data, Rows.occupied(data))
         passes.append(time.perf_counter() - began)
     np.savez(f"{file}.npz", users=trained.users.numpy(), items=trained.items.numpy())
-    session = _Session(trained, data, rng)
-    session.answer(N_REQUESTS)
+    asked = _Requests(trained, data, rng)
+    asked.answer(N_REQUESTS)
     return {
         "size": size,
         "interactions": len(data),
@@ -137,30 +137,30 @@ def _record(size: str, file: str) -> dict[str, Any]:
         "items": data.n_items,
         "seconds_indexing": indexing,
         "seconds_per_pass": statistics.median(passes),
-        "p50_ms": 1e3 * statistics.median(session.seconds),
-        "p99_ms": 1e3 * float(np.percentile(session.seconds, 99)),
-        "audience": session.audience,
+        "p50_ms": 1e3 * statistics.median(asked.seconds),
+        "p99_ms": 1e3 * float(np.percentile(asked.seconds, 99)),
+        "audience": asked.audience,
         "base_gb": base / 1e9,
         "peak_gb": peak / 1e9,
         "peak_over_held": (peak - base) / held,
-        "peak_gb_with_session": peak_bytes() / 1e9,
+        "peak_gb_with_live_model": peak_bytes() / 1e9,
     }
 
 
 def _growth(small: str, large: str, *files: str) -> dict[str, Any]:
     """Requests to two sizes in turn, some at a time, so that both meet the machine in the same mood."""
     rng = np.random.default_rng(0)
-    sessions = []
+    askers = []
     for size, file in zip((small, large), files, strict=True):
         data, tables = _read(size, file), np.load(f"{file}.npz")
         model = MF.sized_for(data, dim=DIM, objective=OBJECTIVE, rng=rng)
         trained = model.with_parameters({name: torch.from_numpy(tables[name]) for name in tables.files})
-        sessions.append(_Session(trained, data, rng))
+        askers.append(_Requests(trained, data, rng))
     for _ in range(N_REQUESTS // TURN):
-        for session in sessions:
-            session.answer(TURN)
-    p50 = [1e3 * statistics.median(session.seconds) for session in sessions]
-    return {"p50_ms": p50, "audience": [session.audience for session in sessions], "growth": p50[1] / p50[0]}
+        for asked in askers:
+            asked.answer(TURN)
+    p50 = [1e3 * statistics.median(asked.seconds) for asked in askers]
+    return {"p50_ms": p50, "audience": [asked.audience for asked in askers], "growth": p50[1] / p50[0]}
 
 
 def _trained(data: Interactions, rng: np.random.Generator) -> MF:
@@ -182,7 +182,7 @@ def users_alike(data: Interactions, n: int) -> tuple[NDArray[np.int64], float]:
     return able[nearest], float(np.median(total[nearest]))
 
 
-class _Session:
+class _Requests:
     """Requests by users of middling history whose items have together about the same audience at every size."""
 
     def __init__(self, model: MF, data: Interactions, rng: np.random.Generator) -> None:
