@@ -27,12 +27,17 @@ def generated(n_interactions: int, rng: np.random.Generator) -> Interactions:
     wanted = _activity(rng, n_users, 1.12 * MEAN_HISTORY, most=min(2000, n_items // 4))
     rank_of_item = rng.permutation(n_items)
     topics = rng.integers(0, TOPICS, (n_users, 2), dtype=np.int8)
-    parts = [
-        _draw(rng, start, wanted[start : start + _BLOCK], topics[start : start + _BLOCK], rank_of_item)
-        for start in range(0, n_users, _BLOCK)
-    ]
-    users, items = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
-    events = pl.DataFrame({"user": users, "item": items})
+    # Filled block by block and handed over one by one: of hundreds of millions no third copy fits.
+    columns = {name: np.empty(int(wanted.sum()), np.int32) for name in ("user", "item")}
+    n = 0
+    for start in range(0, n_users, _BLOCK):
+        some = slice(start, start + _BLOCK)
+        for column, drawn in zip(
+            columns.values(), _draw(rng, start, wanted[some], topics[some], rank_of_item), strict=True
+        ):
+            column[n : n + len(drawn)] = drawn
+        n += len(drawn)
+    events = pl.DataFrame([pl.Series(name, columns.pop(name)[:n]) for name in tuple(columns)])
     return Interactions(
         events, Vocabulary(pl.Series(np.arange(n_users))), Vocabulary(pl.Series(np.arange(n_items)))
     )

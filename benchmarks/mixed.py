@@ -26,12 +26,11 @@ from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
 from alteraser.train.named import TO_THE_OPTIMUM
 from alteraser.tuning.choose import choose_objective
-from benchmarks.formula import Formula, Pairs
+from benchmarks.gap import true_gap
 from benchmarks.kinds.originals import DIM, load_data
-from benchmarks.kinds.reference import in_double
 from benchmarks.learning import EVENTS, N_EVENTS, EventSampler
 
-DATASETS = ("ml-1m",)
+DATASETS = ("ml-1m", "generated 1 M")
 N_CHANGES, N_USERS, N_MOMENTS = 10_000, 1000, 20
 ACCOUNTS, ITEMS, FORGETS = 0.1, 0.01, 0.4
 DRIFT_LIMIT = 1e-4
@@ -83,7 +82,7 @@ def of(
         kinds.append(kind)
         clean_ups += done.cleaned_up
         if (number + 1) % max(n_changes // N_MOMENTS, 1) == 0:
-            gap, estimate = _gap(live), live.drift().loss_gap
+            gap, estimate = true_gap(live), live.drift().loss_gap
             gaps.append({"after": number + 1, "true": gap / limit, "estimate": estimate / limit})
             print(
                 f"  {name}: {number + 1} of {n_changes}; gap {gap / limit:.2f} limits",
@@ -96,6 +95,7 @@ def of(
     by_user = remain.by(Side.USERS)
     users = np.sort(rng.choice(by_user.occupied, min(n_users, len(by_user.occupied)), replace=False))
     ours, theirs = (top_k(each, users, 10, exclude=by_user) for each in (model, anew))
+    agreement = rbo(ours, theirs, 10)
     share = n_changes // 10
     by_kind = {
         kind: 1e3 * statistics.median(each for each, its in zip(seconds, kinds, strict=True) if its == kind)
@@ -104,7 +104,8 @@ def of(
     return {
         "dataset": name,
         "interactions": len(begin),
-        "rbo": float(np.mean(rbo(ours, theirs, 10))),
+        "rbo": float(np.mean(agreement)),
+        "rbo_median": float(np.median(agreement)),
         "gaps": gaps,
         "gap_over_limit": max(each["true"] for each in gaps),
         "last_over_first": sum(seconds[-share:]) / sum(seconds[:share]),
@@ -152,19 +153,6 @@ class Stream:
 
 def _sized(start: MF, data: Interactions, rng: np.random.Generator) -> MF:
     return MF.sized_for(data, dim=start.dim, objective=start.objective, rng=rng)
-
-
-def _gap(live: LiveModel[MF]) -> float:
-    """How much lower the loss could be: the optimum next to the model, by formula."""
-    remain, model = live.remain, live.model
-    lowest = TO_THE_OPTIMUM.train(in_double(model), remain, rng=None).model
-    by_user = remain.by(Side.USERS)  # events of a pair merged
-    pairs = Pairs(
-        by_user.owners().astype(np.int64),
-        by_user.columns.astype(np.int64),
-        by_user.weights.astype(np.float64),
-    )
-    return Formula(model, pairs).loss - Formula(lowest, pairs).loss
 
 
 def _learned_and_forgotten(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 
 from alteraser.data.files import read_interactions
 from alteraser.data.interactions import Interactions, Side, Vocabulary
@@ -32,6 +32,7 @@ from alteraser.optim.newton import ah_newton
 from alteraser.sweep.sweep import Rows, Sweeper
 from alteraser.train.als import ALS
 from benchmarks.generated import generated
+from benchmarks.memory import peak_bytes
 from benchmarks.requests import half_of
 
 MILLIONS = (1, 3, 10, 30, 100)
@@ -40,11 +41,15 @@ LIMITS = {"p50_growth_to_30": 1.5, "memory": 4.0}
 GROWTH = ("1", "30")
 DIM, PASSES, N_REQUESTS, WARM, TURN = 64, 6, 200, 20, 20
 OBJECTIVE = Objective(w0=0.1, l2=0.02)
-AUDIENCE = 45_000  # entries of all the items of a user who asks
+HISTORY, AUDIENCE = (40, 80), 45_000  # interactions of a user who asks, and entries of all their items
+_BLOCK = 50_000  # users looked at at once; bounds the memory
 
 
 def measure(data_dir: str | None, *, millions: tuple[int, ...] = MILLIONS) -> dict[str, Any]:
-    """A record for each size, and how the median request of the first grew to that of 30 million."""
+    """A record for each size, and how the median request of the first grew to that of 30 million.
+
+    Growth is told both ways: requests to both sizes in turn, and each size in a process of its own.
+    """
     figures: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for size in (*map(str, millions), REAL):
@@ -58,7 +63,26 @@ def measure(data_dir: str | None, *, millions: tuple[int, ...] = MILLIONS) -> di
             figures.append(_in_own_process("record", size, file))
         compared = (Path(folder) / f"{size}.parquet" for size in GROWTH)
         growth = _in_own_process("growth", *GROWTH, *compared)
-    return {"figures": figures, "growth": growth, "limits": LIMITS}
+    return {
+        "figures": figures,
+        "growth": growth,
+        "growth_apart": growth_apart(figures),
+        "limits": LIMITS,
+    }
+
+
+def growth_apart(figures: list[dict[str, Any]]) -> dict[str, Any]:
+    """How p50 grows from one of the compared sizes to the other, each measured in a process of its own."""
+    by_size = {each["size"]: each for each in figures}
+    small, large = (by_size.get(size, {}) for size in GROWTH)
+    if "p50_ms" not in small or "p50_ms" not in large:
+        return {"failed": "a size is missing"}
+    found = [small, large]
+    return {
+        "p50_ms": [each["p50_ms"] for each in found],
+        "audience": [each["audience"] for each in found],
+        "growth": large["p50_ms"] / small["p50_ms"],
+    }
 
 
 def _in_own_process(task: str, *arguments: str | Path) -> dict[str, Any]:
@@ -89,7 +113,7 @@ def _record(size: str, file: str) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     small = generated(10**4, rng)
     _trained(small, rng)  # compiles
-    base = _peak()
+    base = peak_bytes()
     data = _read(size, file)
     began = time.perf_counter()
     for side in Side:
@@ -97,15 +121,15 @@ def _record(size: str, file: str) -> dict[str, Any]:
     indexing = time.perf_counter() - began
     trained = _trained(data, rng)
     held = data.events.estimated_size() + sum(trained.table(side).nbytes for side in Side)
-    peak = _peak()
+    peak = peak_bytes()
     passes = []
     for _ in range(3):
         began = time.perf_counter()
         Sweeper(ah_newton).sweep(trained, data, Rows.occupied(data))
         passes.append(time.perf_counter() - began)
     np.savez(f"{file}.npz", users=trained.users.numpy(), items=trained.items.numpy())
-    session = _Session(trained, data, rng)
-    session.answer(N_REQUESTS)
+    asked = _Requests(trained, data, rng)
+    asked.answer(N_REQUESTS)
     return {
         "size": size,
         "interactions": len(data),
@@ -113,30 +137,30 @@ def _record(size: str, file: str) -> dict[str, Any]:
         "items": data.n_items,
         "seconds_indexing": indexing,
         "seconds_per_pass": statistics.median(passes),
-        "p50_ms": 1e3 * statistics.median(session.seconds),
-        "p99_ms": 1e3 * float(np.percentile(session.seconds, 99)),
-        "audience": session.audience,
+        "p50_ms": 1e3 * statistics.median(asked.seconds),
+        "p99_ms": 1e3 * float(np.percentile(asked.seconds, 99)),
+        "audience": asked.audience,
         "base_gb": base / 1e9,
         "peak_gb": peak / 1e9,
         "peak_over_held": (peak - base) / held,
-        "peak_gb_with_session": _peak() / 1e9,
+        "peak_gb_with_live_model": peak_bytes() / 1e9,
     }
 
 
 def _growth(small: str, large: str, *files: str) -> dict[str, Any]:
     """Requests to two sizes in turn, some at a time, so that both meet the machine in the same mood."""
     rng = np.random.default_rng(0)
-    sessions = []
+    askers = []
     for size, file in zip((small, large), files, strict=True):
         data, tables = _read(size, file), np.load(f"{file}.npz")
         model = MF.sized_for(data, dim=DIM, objective=OBJECTIVE, rng=rng)
         trained = model.with_parameters({name: torch.from_numpy(tables[name]) for name in tables.files})
-        sessions.append(_Session(trained, data, rng))
+        askers.append(_Requests(trained, data, rng))
     for _ in range(N_REQUESTS // TURN):
-        for session in sessions:
-            session.answer(TURN)
-    p50 = [1e3 * statistics.median(session.seconds) for session in sessions]
-    return {"p50_ms": p50, "audience": [session.audience for session in sessions], "growth": p50[1] / p50[0]}
+        for asked in askers:
+            asked.answer(TURN)
+    p50 = [1e3 * statistics.median(asked.seconds) for asked in askers]
+    return {"p50_ms": p50, "audience": [asked.audience for asked in askers], "growth": p50[1] / p50[0]}
 
 
 def _trained(data: Interactions, rng: np.random.Generator) -> MF:
@@ -144,18 +168,27 @@ def _trained(data: Interactions, rng: np.random.Generator) -> MF:
     return ALS(max_passes=PASSES, tolerance=0, acceleration=None).train(model, data, rng=rng).model
 
 
-class _Session:
+def users_alike(data: Interactions, n: int) -> tuple[NDArray[np.int64], float]:
+    """So many users of middling history whose items have together about the same audience at every size, and which."""
+    by_user, of_item = data.by(Side.USERS), data.by(Side.ITEMS).counts
+    able = np.flatnonzero((by_user.counts >= HISTORY[0]) & (by_user.counts <= HISTORY[1]))
+    audiences = []
+    for some in np.array_split(able, len(able) // _BLOCK + 1):
+        starts = np.cumsum(by_user.counts[some]) - by_user.counts[some]
+        entries = by_user.columns[by_user.entries_of(some)]
+        audiences.append(np.add.reduceat(of_item[entries], starts))
+    total = np.concatenate(audiences)
+    nearest = np.argsort(np.abs(total - AUDIENCE), kind="stable")[:n]
+    return able[nearest], float(np.median(total[nearest]))
+
+
+class _Requests:
     """Requests by users of middling history whose items have together about the same audience at every size."""
 
     def __init__(self, model: MF, data: Interactions, rng: np.random.Generator) -> None:
-        by_user, of_item = data.by(Side.USERS), data.by(Side.ITEMS).counts
-        able = np.flatnonzero((by_user.counts >= 40) & (by_user.counts <= 80))
-        before = np.concatenate([[0], np.cumsum(of_item[by_user.columns])])
-        total = before[by_user.starts[able + 1]] - before[by_user.starts[able]]
-        nearest = np.argsort(np.abs(total - AUDIENCE), kind="stable")[: N_REQUESTS + WARM]
-        self.audience = float(np.median(total[nearest]))
+        users, self.audience = users_alike(data, N_REQUESTS + WARM)
         self.seconds: list[float] = []
-        self._requests = [half_of(data, int(user), rng) for user in rng.permutation(able[nearest])]
+        self._requests = [half_of(data, int(user), rng) for user in rng.permutation(users)]
         self._live = LiveModel(model, data, drift_limit=math.inf)
         self.answer(WARM)
         self.seconds.clear()
@@ -163,10 +196,6 @@ class _Session:
     def answer(self, n: int) -> None:
         for _ in range(n):
             self.seconds.append(self._live.forget(self._requests.pop()).cost.seconds)
-
-
-def _peak() -> int:
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
 
 
 if __name__ == "__main__":

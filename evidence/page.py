@@ -12,6 +12,8 @@ from alteraser.data.writing import atomic_file
 from alteraser.report.tables import Table
 
 YES, NO, UNKNOWN = "yes", "**no**", "not measured"
+SAYS_NOTHING = "says nothing"
+"""What is said of a goal that could not have been missed: it does not count as reached."""
 
 
 @dataclass(eq=False)
@@ -50,25 +52,47 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A figure in words, what was wanted of it, what was measured, and whether that is enough."""
+    """A figure in words, what was wanted of it, what was measured, and whether that is enough.
+
+    None is neither: `otherwise` then says why.
+    """
 
     what: str
     wanted: str
     measured: str
-    reached: bool
+    reached: bool | None
+    otherwise: str = UNKNOWN
 
     @classmethod
     def by_limit(
-        cls, what: str, value: float, limit: float, *, form: str = ".2f", at_least: bool = False
+        cls,
+        what: str,
+        value: float,
+        limit: float,
+        *,
+        form: str = ".2f",
+        at_least: bool = False,
+        median: float | None = None,
     ) -> Verdict:
-        """The verdict on a figure that has a limit."""
+        """The verdict on a figure that has a limit; beside one that is a mean stands the median."""
         wanted = f"{'at least' if at_least else 'at most'} {limit:g}"
-        return cls(what, wanted, format(value, form), within(value, limit, at_least=at_least))
+        shown = format(value, form) + ("" if median is None else f" (median {median:{form}})")
+        return cls(what, wanted, shown, within(value, limit, at_least=at_least))
+
+    @classmethod
+    def missing(cls, what: str, wanted: str) -> Verdict:
+        """The verdict on a figure that the results do not hold yet."""
+        return cls(what, wanted, "", None)
+
+    @property
+    def said(self) -> str:
+        """The verdict as tables show it."""
+        return self.otherwise if self.reached is None else said(self.reached)
 
 
 def verdicts(title: str, found: Iterable[Verdict]) -> Table:
     """A row for each verdict."""
-    rows = tuple((each.what, each.wanted, each.measured, said(each.reached)) for each in found)
+    rows = tuple((each.what, each.wanted, each.measured, each.said) for each in found)
     return Table(title, ("Figure", "Wanted", "Measured", "Reached"), rows)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,17 +16,17 @@ from alteraser.optim.solvers import SOLVERS
 from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.joint import JointNewton
 from alteraser.train.als import ALS
-from alteraser.train.named import TO_THE_OPTIMUM
 from alteraser.unlearn.alteraser import AltEraser
 from alteraser.unlearn.base import Unlearner
 from alteraser.unlearn.retrain import Retrain, WarmStart
+from studies import rivals
 from studies.settings import Regime, Settings
 
 ORIGINAL, RETRAIN, RETRAIN_STAR, WARM_START = "Original", "Retrain", "Retrain*", "Warm-Start"
 RETRAIN_INDEPENDENT = "Retrain (independent)"
 RETRAIN_ALS = "Retrain [ALS]"
-SAME_LOSS_PASSES, SAME_LOSS_NEWTON = (
-    f"Retrain [{how}, to the loss of AltEraser]" for how in ("accelerated ALS", "joint Newton")
+SAME_LOSS_PASSES, SAME_LOSS_NEWTON, SAME_LOSS_CG = (
+    f"Retrain [{how}, to the loss of AltEraser]" for how in rivals.TRAINERS
 )
 AH_NEWTON, HF_NEWTON = "AltEraser [AH-Newton]", "AltEraser [HF-Newton]"
 ADAMW = "AltEraser [AdamW]"
@@ -36,6 +36,9 @@ AH_FORGETTING, AH_NO_GAP = (
     "AltEraser [AH-Newton, training gap 0]",
 )
 AFFECTED = "AltEraser [affected rows]"
+OF_AFFECTED = {
+    f"Retrain [{how}, to the loss of AltEraser with affected rows]": how for how in rivals.TRAINERS
+}
 SHARED_WEIGHTS, SHARED_SEED = (
     f"AltEraser [affected rows, original from Retrain's {shared}]" for shared in ("initial weights", "seed")
 )
@@ -99,14 +102,15 @@ def _retrain_als(settings: Settings, regime: Regime, randomness: Randomness, los
     return Retrain(randomness("retrain"), ALS())
 
 
-def _retrain_to_same_loss(trainer: ALS) -> Build:
-    """Retraining that ends as soon as its loss is that of AltEraser, so that their times compare."""
+def _retrain_to_same_loss(how: str, ours: str) -> Method:
+    """Retraining that ends as soon as its loss is that of an AltEraser, so that their times compare."""
 
     def build(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
         del settings, regime
-        return Retrain(randomness("retrain"), replace(trainer, loss_goal=losses.get(AH_NEWTON, -math.inf)))
+        trainer = rivals.to_loss(rivals.TRAINERS[how], losses.get(ours, -math.inf))
+        return rivals.RetrainRows(randomness("retrain"), trainer)
 
-    return build
+    return Method(build)
 
 
 def _warm_start(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
@@ -134,10 +138,10 @@ METHODS: dict[str, Method] = {
     AFFECTED: Method(_erase(AffectedRows())),
     SHARED_WEIGHTS: Method(_erase(AffectedRows()), ("paper",), Start("retrain", "original order")),
     SHARED_SEED: Method(_erase(AffectedRows()), ("paper",), Start("retrain", None)),
-    SAME_LOSS_PASSES: Method(
-        _retrain_to_same_loss(replace(TO_THE_OPTIMUM, acceleration=Anderson())), ("converged",)
-    ),
-    SAME_LOSS_NEWTON: Method(_retrain_to_same_loss(TO_THE_OPTIMUM), ("converged",)),
+    SAME_LOSS_PASSES: _retrain_to_same_loss(rivals.PASSES, AH_NEWTON),
+    SAME_LOSS_NEWTON: _retrain_to_same_loss(rivals.NEWTON, AH_NEWTON),
+    SAME_LOSS_CG: _retrain_to_same_loss(rivals.CG, AH_NEWTON),
+    **{name: _retrain_to_same_loss(how, AFFECTED) for name, how in OF_AFFECTED.items()},
 }
 HEADLINE = (
     RETRAIN_STAR,
@@ -149,13 +153,19 @@ HEADLINE = (
     AFFECTED,
     SHARED_WEIGHTS,
     SHARED_SEED,
+    *OF_AFFECTED,
 )
 """The methods that the page of results opens with, and those that explain their figures."""
 SAME_LOSS = {
     SAME_LOSS_PASSES: "speed_up_same_loss_passes",
     SAME_LOSS_NEWTON: "speed_up_same_loss_newton",
+    SAME_LOSS_CG: "speed_up_same_loss_cg",
 }
 """The retrainings that end at the loss of AltEraser [AH-Newton], and the name of the ratio of their times."""
+TO_LOSS_OF = {AH_NEWTON: tuple(SAME_LOSS), AFFECTED: tuple(OF_AFFECTED)}
+"""The retrainings that were made for the loss of a method."""
+RETRAININGS = (RETRAIN, RETRAIN_STAR, RETRAIN_INDEPENDENT, RETRAIN_ALS, *SAME_LOSS, *OF_AFFECTED)
+"""All that train anew: the fastest of those that reach the loss of a method is its rival."""
 
 
 def retrain(randomness: Randomness, purpose: str, trainer: ALS) -> Unlearner:

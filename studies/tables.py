@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from alteraser.report.tables import Table
-from studies.methods import ORIGINAL
+from studies.methods import ORIGINAL, RETRAININGS, TO_LOSS_OF
+from studies.rivals import Timed, fastest
 
 Record = Mapping[str, Any]
 Group = tuple[str, str, str]  # data set, scenario, regime
@@ -38,10 +40,53 @@ def _nested(*path: str) -> Callable[[Record], float | None]:
     return take
 
 
+def values_of(records: Iterable[Record], *path: str) -> list[float]:
+    """A figure of each record that has it."""
+    return [value for record in records if (value := _nested(*path)(record)) is not None]
+
+
 def mean_of(records: Iterable[Record], *path: str) -> float:
     """The mean over records of a figure that all of them have."""
-    values = [value for record in records if (value := _nested(*path)(record)) is not None]
-    return statistics.mean(values)
+    return statistics.mean(values_of(records, *path))
+
+
+def median_of(records: Iterable[Record], *path: str) -> float:
+    """The median over records of a figure that all of them have."""
+    return statistics.median(values_of(records, *path))
+
+
+@dataclass(frozen=True)
+class OverFastest:
+    """Of each run the seconds of the fastest retraining to the loss of a method over the method's, and which it was.
+
+    Where no retraining got there the ratio is NaN.
+    """
+
+    ratios: list[float]
+    rivals: list[str | None]
+
+    @classmethod
+    def of(cls, methods: Mapping[str, Sequence[Record]], ours: str) -> OverFastest | None:
+        """None where the retrainings to the loss of this method were not all run."""
+        if not set(TO_LOSS_OF[ours]) <= set(methods):
+            return None
+        ratios, names = [], []
+        for record in methods[ours]:
+            timed = {
+                name: Timed(other["seconds"], other["loss"])
+                for name in RETRAININGS
+                for other in methods.get(name, ())
+                if other.get("run") == record.get("run")
+            }
+            name = fastest(timed, record["loss"])
+            names.append(name)
+            ratios.append(timed[name].seconds / record["seconds"] if name is not None else math.nan)
+        return cls(ratios, names)
+
+    @property
+    def reached(self) -> list[float]:
+        """The ratios of the runs in which a retraining got there."""
+        return [ratio for ratio in self.ratios if not math.isnan(ratio)]
 
 
 CONSISTENCY = (
@@ -65,6 +110,7 @@ EFFICIENCY = (
     Column("Speed-up over ALS", _nested("speed_up_als"), None, 2),
     Column("Over accelerated ALS to the same loss", _nested("speed_up_same_loss_passes"), None, 2),
     Column("Over joint Newton to the same loss", _nested("speed_up_same_loss_newton"), None, 2),
+    Column("Over accelerated ALS by CG to the same loss", _nested("speed_up_same_loss_cg"), None, 2),
     Column("Seconds with measuring", _nested("seconds_measured"), None, 3),
     Column("Passes", _nested("passes"), None, 1),
     Column("Loss", _nested("loss"), None, 1),

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from benchmarks.never_worse.records import ROUNDING, TOLERANCES, WAYS, Record
+from benchmarks.never_worse.records import LONG_SESSION, ROUNDING, SESSION, TOLERANCES, WAYS, Record
 from evidence.page import Page, measured_at, said, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "never-worse.md"
 N_WORST = 10
+SHOWN = {SESSION: "live model", LONG_SESSION: "live model, many requests"}
+"""What ways are called here, if not as in the records."""
 COLUMNS = (
     "way",
     "original",
@@ -35,8 +37,8 @@ def page(found: Sequence[Record], path: Path = PAGE) -> Page:
         f"Made from `benchmarks/results/never-worse.json` by `make bench-page`; measured by `python -m benchmarks "
         f"never-worse`. Originals after a few passes of ALS, as ALS trains them by default, and at their optimum "
         f"forget in every way. The loss on the remaining data must not rise by more than rounding "
-        f"({ROUNDING['float32']:g} of it in single precision, {ROUNDING['float64']:g} in double). A long session takes "
-        f"requests of all kinds one after another, each judged by the loss before and after it. Where forgetting says "
+        f"({ROUNDING['float32']:g} of it in single precision, {ROUNDING['float64']:g} in double). Many requests are "
+        f"of all kinds, one after another, each judged by the loss before and after it. Where forgetting says "
         f"that it converged, no more may be left than the tolerance of the gap that the request opened; that is known "
         f"for originals at their optimum, by joint Newton steps in double precision from the unlearned model.\n\n"
         f"{rises:,} of {requests:,} requests raised the loss; {broken:,} of {len(found):,} cells converged with more "
@@ -69,7 +71,7 @@ def _row(way: str, original: str, group: Sequence[Record]) -> tuple[str, ...]:
     ]
     met = said(not any(record.breaks_its_word for record in group))
     return (
-        way,
+        SHOWN.get(way, way),
         original,
         f"{len(group):,}",
         f"{len(converged):,}",
@@ -97,7 +99,10 @@ def _worst(found: Sequence[Record]) -> list[str]:
     )
     parts = []
     for title, column, cells in tables:
-        rows = [(*vars(record.cell).values(), figure) for record, figure in cells[:N_WORST]]
+        rows = [
+            (*(SHOWN.get(value, value) for value in vars(record.cell).values()), figure)
+            for record, figure in cells[:N_WORST]
+        ]
         if rows:
             names = tuple(vars(found[0].cell))
             parts += [f"## {title}", table((*names, column), rows)]

@@ -10,7 +10,7 @@ from alteraser.live.model import LiveModel
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
-from benchmarks import mixed
+from benchmarks import mixed, sequence
 from benchmarks.generated import generated
 from benchmarks.learning import EVENTS, ITEM, KINDS, N_EVENTS, USER, EventSampler
 
@@ -54,3 +54,16 @@ def test_bytes_held_are_those_of_arrays_counted_once() -> None:
     assert 8000 <= alone < 9000
     assert mixed.held_bytes({"a": array, "b": array, "c": array[10:20]}) < alone + 500
     assert mixed.held_bytes({"a": array[:1]}) >= 8000  # a view keeps all of it
+
+
+def test_a_sequence_tells_its_true_drift_at_moments_of_every_part() -> None:
+    found = sequence.measure(None, n_requests=60, n_interactions=60_000, dim=8)
+    first, *moments = found["moments"]
+    assert first["after"] == 0
+    assert first["true"] < 1e-6
+    assert len(moments) == sequence.N_MOMENTS
+    for part, moment in enumerate(moments):
+        assert 12 * part + 6 < moment["after"] <= 12 * (part + 1)
+        assert moment["true"] > 0
+        assert moment["estimate"] == pytest.approx(moment["true"], rel=2)
+    assert found["summary"]["largest_true_drift"] == max(each["true"] for each in found["moments"])

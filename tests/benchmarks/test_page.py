@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import page
+from benchmarks import huge, page, page_scaling, sequence
+from evidence.page import UNKNOWN
 from evidence.store import Store
 
 Result = dict[str, Any]
@@ -21,6 +22,11 @@ def read(name: str) -> Result:
 def at_its_limits(name: str) -> Result:
     """A result in which every figure that has a limit is exactly there."""
     result = read(name)
+    if name == "sequence":
+        result["limits"] = sequence.LIMITS
+    if name == "requests":
+        for each in result["retraining_seconds"]:
+            each |= {"rival": "joint Newton", "reached": True}
     if name in ("requests", "sequence"):
         result["summary"] |= result["limits"]
     elif name == "footprint":
@@ -30,6 +36,7 @@ def at_its_limits(name: str) -> Result:
             figure["ratio"] = figure["limit"]
             if "rate" in figure:
                 figure["rate"] = figure["rate_limit"]
+                figure["operations"][page.WHOLE] = 1.5 * figure["operations"]["pass"]
     elif name == "learning":
         for each in result["figures"]:
             for of in each["kinds"]:
@@ -46,6 +53,7 @@ def at_its_limits(name: str) -> Result:
         for figure in result["figures"]:
             figure["peak_over_held"] = result["limits"]["memory"]
         result["growth"]["growth"] = result["limits"]["p50_growth_to_30"]
+        result["growth_apart"] = dict(result["growth"])
     return result
 
 
@@ -86,7 +94,7 @@ MISSES: list[tuple[str, str, Callable[[Result], None]]] = [
     *[("requests", key, worse(summary, key, by=0.999)) for key in ("rbo", "speed_up")],
     *[
         ("sequence", key, worse(summary, key))
-        for key in ("last_over_first", "memory_growth", "largest_drift")
+        for key in ("last_over_first", "memory_growth", "largest_drift", "largest_true_drift")
     ],
     *[("footprint", key, worse(whole, key)) for key in ("help_seconds", "demo_seconds", "als_ml_1m_peak_gb")],
     ("learning", "passes", lambda result: last(result)["kinds"][0].update(passes=[1.0, 1.0, 1.0])),
@@ -98,6 +106,7 @@ MISSES: list[tuple[str, str, Callable[[Result], None]]] = [
     ("batches", "rbo", worse(lambda result: last(result)["rbo"], "all")),
     ("scaling", "memory", worse(last, "peak_over_held")),
     ("scaling", "growth", worse(lambda result: result["growth"], "growth")),
+    ("scaling", "growth", worse(lambda result: result["growth_apart"], "growth")),
 ]
 
 
@@ -115,19 +124,79 @@ def test_a_figure_at_its_limit_says_yes_and_one_beyond_it_no(
 def test_every_limit_of_a_result_is_one_of_those(name: str) -> None:
     tried = {figure for section, figure, _ in MISSES if section == name}
     renamed = {"rbo_below": "rbo", "p50_growth_to_30": "growth"}
-    assert {renamed.get(limit, limit) for limit in read(name)["limits"]} == tried
+    assert {renamed.get(limit, limit) for limit in at_its_limits(name)["limits"]} == tried
+
+
+def test_what_was_measured_before_a_change_of_protocol_is_shown_with_its_verdict() -> None:
+    figures = [
+        {"what": "time", "value": 2.5, "limit": 2.0, "at_least": False},
+        {"what": "speed", "value": 2.5, "limit": 2.0, "at_least": True},
+    ]
+    text = "\n".join(page.earlier({"commit": "abc", "how": "it was otherwise", "figures": figures}))
+    assert "at commit `abc`, it was otherwise" in text
+    assert "| time | at most 2 | 2.5 | **no** |" in text
+    assert "| speed | at least 2 | 2.5 | yes |" in text
 
 
 def test_a_size_that_failed_is_shown_as_failed() -> None:
     result = read("scaling")
-    n_columns = page._scaling(result)[2].splitlines()[0].count("|")
+    n_columns = page_scaling.scaling(result)[2].splitlines()[0].count("|")
     result["figures"][1] = {"size": "3", "failed": ["killed"]}
-    result["growth"] = {"failed": ["killed"]}
-    text = "\n".join(page._scaling(result))
+    result["growth"] = result["growth_apart"] = {"failed": ["killed"]}
+    text = "\n".join(page_scaling.scaling(result))
     row = next(line for line in text.splitlines() if line.startswith("| 3 M"))
     assert "**failed**" in row
     assert row.count("|") == n_columns
-    assert "p50 grows **failed**" in text
+    assert text.count("**failed**") == 3
+
+
+def test_a_rate_counts_the_operations_done_and_stands_beside_that_of_whole_matrices() -> None:
+    result = at_its_limits("passes")
+    row = next(row for row in page.SECTIONS["passes"](result)[-1].splitlines() if row.startswith("| exact"))
+    limit = result["figures"][0]["rate_limit"]
+    assert row.split(" | ")[-3:-1] == [f"{limit:.0%}", f"{1.5 * limit:.0%}"]
+    del result["figures"][0]["operations"][page.WHOLE]
+    row = next(row for row in page.SECTIONS["passes"](result)[-1].splitlines() if row.startswith("| exact"))
+    assert row.split(" | ")[-3:] == [UNKNOWN, f"{limit:.0%}", f"{UNKNOWN} |"]
+
+
+def test_a_speed_over_a_retraining_that_is_not_the_fastest_known_has_no_verdict() -> None:
+    result = read("requests")
+    for each in result["retraining_seconds"]:
+        each.pop("rival", None)
+    row = next(
+        row for row in page.SECTIONS["requests"](result)[2].splitlines() if "fastest retraining" in row
+    )
+    assert row.endswith(f"{UNKNOWN} |")
+
+
+def test_growth_is_told_both_ways_of_results_that_hold_one() -> None:
+    result = read("scaling")
+    result.pop("growth_apart", None)
+    by_size = {each["size"]: each for each in result["figures"]}
+    apart = by_size["30"]["p50_ms"] / by_size["1"]["p50_ms"]
+    rows = [row.split(" | ") for row in page_scaling.scaling(result)[-1].splitlines()]
+    in_turn, own = (next(row for row in rows if way in row[0]) for way in ("in turn", "of its own"))
+    assert in_turn[-2] == f"{result['growth']['growth']:.2f}"
+    assert own[-2] == f"{apart:.2f}"
+
+
+def test_hundreds_of_millions_have_a_verdict_on_memory_and_on_time() -> None:
+    figure = {
+        "millions": 1,
+        "interactions": 10,
+        "users": 2,
+        "audience": 4.0,
+        "items": 3,
+        "seconds": {"indexing": 1.0},
+        "p50_ms": 1.0,
+        "p99_ms": 2.0,
+        "peak_gb": 13.0,
+    }
+    result = {"figures": [figure, figure | {"millions": 256}], "p50_growth": 2.0, "limits": huge.LIMITS}
+    assert n_missed("huge", result) == 0
+    assert n_missed("huge", result | {"p50_growth": 2.01}) == 1
+    assert n_missed("huge", result | {"figures": [figure, figure | {"peak_gb": 13.1}]}) == 1
 
 
 def test_the_page_in_docs_is_made_of_the_results(tmp_path: Path) -> None:
