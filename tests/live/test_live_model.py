@@ -20,6 +20,7 @@ from alteraser import (
     Interactions,
     JointNewton,
     LiveModel,
+    MF,
     Objective,
     Requests,
     SettingError,
@@ -27,6 +28,7 @@ from alteraser import (
     fit,
 )
 from alteraser.data.interactions import Side
+from alteraser.data.synthetic import synthetic
 
 OBJECTIVE = Objective(w0=0.3, l2=0.6, l2_scaling=0.5)
 EXACT = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(switch_below=1e-3))
@@ -47,6 +49,14 @@ def original(request: pytest.FixtureRequest, full: Interactions, small_model: An
     enmf, dtype = request.param
     model = fit(small_model(full, dim=4, objective=OBJECTIVE, enmf=enmf), full, trainer=EXACT).model
     return model.with_parameters({name: value.to(dtype) for name, value in model.parameters().items()})
+
+
+@pytest.fixture(scope="module")
+def synthetic_model() -> tuple[MF, Interactions]:
+    """Some hundred users with tastes, as training leaves their model by default."""
+    data = synthetic(np.random.default_rng(1), n_users=300, n_items=120, mean_interactions=15).data
+    start = MF.sized_for(data, dim=8, objective=Objective(w0=0.1, l2=0.02), rng=np.random.default_rng(0))
+    return fit(start, data).model, data
 
 
 def in_double(model: Any) -> Any:
@@ -365,3 +375,13 @@ def held_by(live: LiveModel[Any]) -> set[float]:
             numbers.update(np.unique(each).tolist())
         todo += gc.get_referents(each)
     return numbers
+
+
+@pytest.mark.timeout(60)
+def test_requests_end_whatever_the_limit_of_drift_is(synthetic_model: Any) -> None:
+    """Also where what is left would do, what was let go would not, and no half step is to be had."""
+    original, data = synthetic_model
+    item = data.item_vocabulary.ids[0]
+    for limit in np.geomspace(2e-5, 5e-4, 150):
+        erased = LiveModel(original, data, drift_limit=float(limit)).forget({"item": item})
+        assert erased.drift.loss_gap <= limit * original.loss(data)

@@ -264,8 +264,8 @@ class Refiner(Generic[QuadraticModel]):
             allowed = goal.left_of(left + done.gained)
             let_go = 0.0 if strategy.sees_all else done.let_go
             # At least one step is made, if any is allowed: where the forgetting users belong depends on their items.
-            met = left <= allowed and left + let_go <= goal.most and (done.steps > 0 or left == 0)
-            met = met and not strategy.is_cheap(done, left, allowed)
+            enough = left <= allowed and left + let_go <= goal.most and (done.steps > 0 or left == 0)
+            met = enough and not strategy.is_cheap(done, left, allowed)
             stuck = done.steps > 0 and not done.changes[-1].pending < 0
             would_train = self._stalls(left, lefts) or (
                 done.steps > 0
@@ -277,7 +277,7 @@ class Refiner(Generic[QuadraticModel]):
                 converged = left <= allowed and not would_train
                 return Refined(done.changes, left, done.rows_visited, done.n_passes, converged, would_train)
             n_steps = done.steps
-            strategy.next(done, left, allowed, may_let_go=let_go <= goal.most / 2)
+            strategy.next(done, left, allowed, may_let_go=let_go <= goal.most / 2, enough=enough)
             lefts.append(left)
             if watch is not None and done.steps > n_steps:
                 watch(done.steps, goal.emptied - sum(change.whole for change in done.changes))

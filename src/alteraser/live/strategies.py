@@ -109,10 +109,11 @@ class Strategy(Protocol):
         """Whether one more step costs so little that it is made, though no more is left than is allowed."""
         ...
 
-    def next(self, done: Done, left: float, wanted: float, *, may_let_go: bool) -> None:
+    def next(self, done: Done, left: float, wanted: float, *, may_let_go: bool, enough: bool) -> None:
         """One more step, where so much is left, towards leaving no more than is wanted.
 
-        `may_let_go` says whether there is still room for what half steps let go.
+        `may_let_go` says whether there is still room for what half steps let go. Only where `enough` has been done
+        already may there be no step: a cheap one that was hoped for cannot be had.
         """
         ...
 
@@ -202,7 +203,7 @@ class JointSteps:
         looks = LOOKS_OF_A_HALF_STEP * to_come * (self._entries_of_half_step if entries is None else entries)
         return looks <= LOOKS_OF_A_STEP * self._state.n_entries
 
-    def next(self, done: Done, left: float, wanted: float, *, may_let_go: bool) -> None:
+    def next(self, done: Done, left: float, wanted: float, *, may_let_go: bool, enough: bool) -> None:
         if not self._together:
             half_steps_pay = self._refiner.is_far or (
                 may_let_go and self._is_rough(done, left, wanted) and self._half_steps_pay(left, wanted)
@@ -210,7 +211,7 @@ class JointSteps:
             if half_steps_pay and self._half_step(done):
                 return
             self._refused = True
-            if left <= wanted and done.steps > 0 and may_let_go:
+            if enough:
                 return
             self._together = True
         chosen = self._affected() if isinstance(self.scope, AffectedRows) else all_rows(self._state)
@@ -305,8 +306,8 @@ class AlternatingPasses:
         del done, left, allowed
         return False
 
-    def next(self, done: Done, left: float, wanted: float, *, may_let_go: bool) -> None:
-        del left, wanted, may_let_go
+    def next(self, done: Done, left: float, wanted: float, *, may_let_go: bool, enough: bool) -> None:
+        del left, wanted, may_let_go, enough
         rows = occupied_rows(self._refiner.state)
         change = self._users_from_a_guess(rows)
         before = self._items(rows)
