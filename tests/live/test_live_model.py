@@ -14,13 +14,13 @@ import torch
 
 from alteraser import (
     ALS,
+    MF,
     AffectedRows,
     AltEraser,
     AutoRows,
     Interactions,
     JointNewton,
     LiveModel,
-    MF,
     Objective,
     Requests,
     SettingError,

@@ -33,8 +33,8 @@ TOLERANCE = 0.3
 # What a clean-up leaves of the drift, and the rounds that it takes at most, each of which may leave ROUND of what there
 # was. Set by hand.
 CLEAN, MAX_ROUNDS, ROUND = 0.05, 5, 0.1
-# What may be left of the drift, as shares of its limit: by a clean-up that a request waits for, and by one that is asked
-# for. Scores move with the root of what is left, so that little is not little enough for these. Set by hand.
+# What may be left of the drift, as shares of its limit: by a clean-up that a request waits for, and by one that is
+# asked for. Scores move with the root of what is left, so that little is not little enough for these. Set by hand.
 IN_PASSING, THOROUGH = 0.5, 1e-3
 # After two rounds that leave more than this share of the drift, what is left is not to be had. Set by hand.
 POOR_ROUND = 0.7
