@@ -228,7 +228,7 @@ def test_long_sums_keep_the_precision_of_short_ones(monkeypatch: pytest.MonkeyPa
     right_side = torch.from_numpy(rng.normal(size=(1, 1000)))
     rule = Stopping(relative_residual=1e-10)
     whole = conjugate_gradients(right_side, lambda search, _: scale * search, stopping=rule)
-    monkeypatch.setattr(module, "DOT_CHUNK", 64)
+    monkeypatch.setattr(module, "DOT_BYTES", 512)
     cut = conjugate_gradients(right_side, lambda search, _: scale * search, stopping=rule)
     torch.testing.assert_close(cut.solution, right_side / scale)
     torch.testing.assert_close(cut.solution, whole.solution)

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from alteraser.data.growing import appended
 from alteraser.data.interactions import Interactions, Side
 from alteraser.kernels import live as kernels
+from alteraser.kernels.jit import n_threads
 from alteraser.models.base import Quadratic
 from alteraser.models.ridge import weighted_gram
 
 Floats = NDArray[Any]
 # Multiplications of a matrix product; with fewer, numpy keeps its own threads out of it. A usual limit of OpenBLAS.
 SMALL_PRODUCT = 2**18
+# With fewer than so many, a product is over before other threads are awake: a millisecond's work.
+MEDIUM_PRODUCT = 2**26
 
 
 class SideFactors:
@@ -87,7 +90,7 @@ def times(a: Floats, b: Floats) -> Floats:
         small: Floats = a @ b
         return small
     before = torch.get_num_threads()
-    torch.set_num_threads(1)  # before others were awake it would be over
+    torch.set_num_threads(1 if a.size * b.shape[1] < MEDIUM_PRODUCT else min(n_threads(), before))
     try:
         return (torch.from_numpy(a) @ torch.from_numpy(b)).numpy()
     finally:

@@ -19,10 +19,10 @@ Vectors = TypeVar("Vectors", Tensor, NDArray[Any])
 Scalar: TypeAlias = Any
 """A number per system: a float where there is one system, else a tensor that broadcasts over the vectors."""
 
-# Numbers multiplied and summed in their own precision, before sums go on in double: few enough that the rounding error
-# does not grow with the system, and that OpenBLAS does not wake its threads for a product of doubles, as it does beyond
-# ten thousand: these go on spinning and hold up the kernels ten times as long.
-DOT_CHUNK = 2**13
+# Bytes of the numbers that are multiplied and summed in their own precision, before sums go on in double: so few that
+# the rounding error does not grow with the system, and that OpenBLAS does not wake its threads for a product of
+# doubles, as it does beyond ten thousand of them: these go on spinning and hold up the kernels ten times as long.
+DOT_BYTES = 2**16
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,11 @@ def conjugate_gradients(
 
 def dot(a: NDArray[Any], b: NDArray[Any]) -> float:
     """The sum of the products of two arrays of one shape."""
-    if a.size <= DOT_CHUNK:
+    if a.nbytes <= DOT_BYTES:
         return float(np.vdot(a, b))
     a, b = a.reshape(-1), b.reshape(-1)
-    chunks = (slice(begin, begin + DOT_CHUNK) for begin in range(0, len(a), DOT_CHUNK))
+    n = DOT_BYTES // a.itemsize
+    chunks = (slice(begin, begin + n) for begin in range(0, len(a), n))
     return math.fsum(float(np.vdot(a[chunk], b[chunk])) for chunk in chunks)
 
 
