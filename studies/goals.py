@@ -14,8 +14,8 @@ from alteraser.measure.compare import FORGETTING, OTHERS
 from alteraser.report.tables import Table
 from evidence.page import SAYS_NOTHING, Verdict, verdicts
 from studies.methods import (
-    AFFECTED,
     AH_NEWTON,
+    DEFAULT,
     HF_NEWTON,
     ORIGINAL,
     RETRAIN,
@@ -163,7 +163,7 @@ def _agreement(methods: Methods) -> Verdict:
 
 def _beside_warm_start(methods: Methods) -> Iterator[Verdict]:
     """Whether AltEraser agrees with Retrain as well as the way that needs nothing of ours."""
-    for name in (AH_NEWTON, AFFECTED):
+    for name in (AH_NEWTON, DEFAULT):
         if name in methods and WARM_START in methods:
             goal = _above(methods, f"{name}: RBO@10 beside Warm-Start's", name, WARM_START, "rbo", "10")
             told = higher_in(methods[name], methods[WARM_START])
@@ -179,7 +179,7 @@ def higher_in(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
 
 def _over_the_fastest(methods: Methods, wanted: float) -> Iterator[Verdict]:
     """The speed-up that counts for whoever could retrain instead."""
-    for name in (AH_NEWTON, AFFECTED):
+    for name in (AH_NEWTON, DEFAULT):
         what, limit = f"{name}: speed-up over the fastest retraining to its loss", f"≥ {wanted:g}"
         if name not in methods:
             continue

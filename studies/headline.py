@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from alteraser.live.scopes import AffectedRows
+from alteraser.live.scopes import AutoRows
 from alteraser.report import plots
 from alteraser.report.tables import Table
 from evidence.page import UNKNOWN, Page, measured_at
 from evidence.store import Result
 from studies.goals import higher_in
 from studies.methods import (
-    AFFECTED,
     AH_FORGETTING,
     AH_NEWTON,
+    DEFAULT,
     RETRAIN,
     RETRAIN_INDEPENDENT,
     RETRAIN_STAR,
@@ -29,18 +29,18 @@ from studies.tables import OverFastest, Record, grouped, mean_of, median_of, pap
 FOLDER = "headline"
 """Where its runs are kept, in the folder of results: apart, so that all its figures are of one measurement."""
 
-ROWS = (RETRAIN, RETRAIN_STAR, RETRAIN_INDEPENDENT, WARM_START, AFFECTED, SHARED_WEIGHTS, SHARED_SEED)
+ROWS = (RETRAIN, RETRAIN_STAR, RETRAIN_INDEPENDENT, WARM_START, DEFAULT, SHARED_WEIGHTS, SHARED_SEED)
 """The methods in the table."""
 PLOTTED = (*ROWS[1:], AH_FORGETTING)
 """The methods in the plot: Retrain agrees with itself."""
 SHORT_NAMES = {
-    AFFECTED: "AltEraser",
+    DEFAULT: "AltEraser",
     SHARED_WEIGHTS: "AltEraser, original from Retrain's initial weights",
     SHARED_SEED: "AltEraser, original from Retrain's seed",
     AH_FORGETTING: "AltEraser, forgetting pass only",
 }
 """What methods are called here, if not by their names."""
-IN_THE_PAPER = {name: name for name in (RETRAIN, RETRAIN_STAR, WARM_START)} | {AFFECTED: AH_NEWTON}
+IN_THE_PAPER = {name: name for name in (RETRAIN, RETRAIN_STAR, WARM_START)} | {DEFAULT: AH_NEWTON}
 """The methods that the paper has, and what it calls them."""
 
 
@@ -109,9 +109,9 @@ def headline_table(records: RecordsByMethod) -> Table:
     rows = [
         (
             f"**{dataset}**" if name == RETRAIN else "",
-            f"**{SHORT_NAMES[name]}**" if name == AFFECTED else SHORT_NAMES.get(name, name),
+            f"**{SHORT_NAMES[name]}**" if name == DEFAULT else SHORT_NAMES.get(name, name),
             *(cell for each in COLUMNS for cell in _cells(each, dataset, name, methods[name])),
-            _over_fastest(methods) if name == AFFECTED else "",
+            _over_fastest(methods) if name == DEFAULT else "",
         )
         for dataset, methods in records.items()
         for name in ROWS
@@ -127,7 +127,7 @@ def _cells(column: Column, dataset: str, method: str, records: Sequence[Record])
 
 def _over_fastest(methods: Mapping[str, Sequence[Record]]) -> str:
     """AltEraser's speed-up over the fastest retraining to its loss: the mean, and the median beside it."""
-    found = OverFastest.of(methods, AFFECTED)
+    found = OverFastest.of(methods, DEFAULT)
     if found is None:
         return UNKNOWN
     if not found.reached:
@@ -153,14 +153,12 @@ def shortfalls(records: RecordsByMethod) -> Iterator[str]:
         means = " against ".join(mean(dataset, method) for method in methods)
         return f"{means}; medians {' and '.join(medians)}"
 
-    less = [d for d in records if float(mean(d, AFFECTED)) < float(mean(d, RETRAIN_STAR))]
+    less = [d for d in records if float(mean(d, DEFAULT)) < float(mean(d, RETRAIN_STAR))]
     slower = [
-        d
-        for d in records
-        if float(mean(d, AFFECTED, SPEED_UP)) < (published_of(SPEED_UP, d, AFFECTED) or 0.0)
+        d for d in records if float(mean(d, DEFAULT, SPEED_UP)) < (published_of(SPEED_UP, d, DEFAULT) or 0.0)
     ]
     if less:
-        against = (f"{d} ({beside(d, AFFECTED, RETRAIN_STAR)})" for d in less)
+        against = (f"{d} ({beside(d, DEFAULT, RETRAIN_STAR)})" for d in less)
         yield (
             f"AltEraser agrees less with Retrain than Retrain* does on {_listed(against)}: AdamW, stopped early, ends "
             "where initial weights and order of batches lead it, and the original shares neither with Retrain, as "
@@ -169,22 +167,22 @@ def shortfalls(records: RecordsByMethod) -> Iterator[str]:
             f"{_listed(mean(d, SHARED_WEIGHTS) for d in less)}, from one of its seed "
             f"{_listed(mean(d, SHARED_SEED) for d in less)}."
         )
-    if behind := [d for d in records if mean(d, AFFECTED) < mean(d, WARM_START)]:
+    if behind := [d for d in records if mean(d, DEFAULT) < mean(d, WARM_START)]:
         against = (
-            f"{d} ({beside(d, AFFECTED, WARM_START)}; "
-            f"{higher_in(records[d][AFFECTED], records[d][WARM_START])})"
+            f"{d} ({beside(d, DEFAULT, WARM_START)}; "
+            f"{higher_in(records[d][DEFAULT], records[d][WARM_START])})"
             for d in behind
         )
         yield f"It agrees less with Retrain than Warm-Start does on {_listed(against)}."
     if slower:
         against = (
-            f"{d} ({mean(d, AFFECTED, SPEED_UP)} against {published_of(SPEED_UP, d, AFFECTED):.1f})"
+            f"{d} ({mean(d, DEFAULT, SPEED_UP)} against {published_of(SPEED_UP, d, DEFAULT):.1f})"
             for d in slower
         )
         times = (f"{mean(d, AH_FORGETTING)} at {mean(d, AH_FORGETTING, SPEED_UP)} times" for d in slower)
         yield (
             f"Its speed-up is below the paper's on {_listed(against)}, because by default it goes on until "
-            f"{AffectedRows().tolerance:.1%} is left of the gap that the requests opened in the loss, long after the "
+            f"{AutoRows().tolerance:.1%} is left of the gap that the requests opened in the loss, long after the "
             f"lists have settled: the forgetting pass alone has an RBO@10 of {_listed(times)}."
         )
     if not less and not behind and not slower:

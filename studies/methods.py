@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alteraser.live.scopes import AffectedRows, AllRows, ForgettingRows, Passes, Scope
+from alteraser.live.scopes import AllRows, AutoRows, ForgettingRows, Passes, Scope
 from alteraser.optim.solvers import SOLVERS
 from alteraser.sweep.accelerate import Anderson
 from alteraser.sweep.joint import JointNewton
@@ -35,12 +35,10 @@ AH_FORGETTING, AH_NO_GAP = (
     "AltEraser [AH-Newton, forgetting pass only]",
     "AltEraser [AH-Newton, training gap 0]",
 )
-AFFECTED = "AltEraser [affected rows]"
-OF_AFFECTED = {
-    f"Retrain [{how}, to the loss of AltEraser with affected rows]": how for how in rivals.TRAINERS
-}
+DEFAULT = "AltEraser [default]"
+OF_DEFAULT = {f"Retrain [{how}, to the loss of AltEraser by default]": how for how in rivals.TRAINERS}
 SHARED_WEIGHTS, SHARED_SEED = (
-    f"AltEraser [affected rows, original from Retrain's {shared}]" for shared in ("initial weights", "seed")
+    f"AltEraser [default, original from Retrain's {shared}]" for shared in ("initial weights", "seed")
 )
 
 Randomness = Callable[[str], np.random.Generator]
@@ -135,13 +133,13 @@ METHODS: dict[str, Method] = {
     AH_ANDERSON: Method(_erase(Passes()), ("converged",)),
     AH_PLAIN: Method(_erase(Passes(acceleration=None))),
     AH_FORGETTING: Method(_erase(ForgettingRows())),
-    AFFECTED: Method(_erase(AffectedRows())),
-    SHARED_WEIGHTS: Method(_erase(AffectedRows()), ("paper",), Start("retrain", "original order")),
-    SHARED_SEED: Method(_erase(AffectedRows()), ("paper",), Start("retrain", None)),
+    DEFAULT: Method(_erase(AutoRows())),
+    SHARED_WEIGHTS: Method(_erase(AutoRows()), ("paper",), Start("retrain", "original order")),
+    SHARED_SEED: Method(_erase(AutoRows()), ("paper",), Start("retrain", None)),
     SAME_LOSS_PASSES: _retrain_to_same_loss(rivals.PASSES, AH_NEWTON),
     SAME_LOSS_NEWTON: _retrain_to_same_loss(rivals.NEWTON, AH_NEWTON),
     SAME_LOSS_CG: _retrain_to_same_loss(rivals.CG, AH_NEWTON),
-    **{name: _retrain_to_same_loss(how, AFFECTED) for name, how in OF_AFFECTED.items()},
+    **{name: _retrain_to_same_loss(how, DEFAULT) for name, how in OF_DEFAULT.items()},
 }
 HEADLINE = (
     RETRAIN_STAR,
@@ -150,10 +148,10 @@ HEADLINE = (
     AH_NEWTON,
     AH_PLAIN,
     AH_FORGETTING,
-    AFFECTED,
+    DEFAULT,
     SHARED_WEIGHTS,
     SHARED_SEED,
-    *OF_AFFECTED,
+    *OF_DEFAULT,
 )
 """The methods that the page of results opens with, and those that explain their figures."""
 SAME_LOSS = {
@@ -162,9 +160,9 @@ SAME_LOSS = {
     SAME_LOSS_CG: "speed_up_same_loss_cg",
 }
 """The retrainings that end at the loss of AltEraser [AH-Newton], and the name of the ratio of their times."""
-TO_LOSS_OF = {AH_NEWTON: tuple(SAME_LOSS), AFFECTED: tuple(OF_AFFECTED)}
+TO_LOSS_OF = {AH_NEWTON: tuple(SAME_LOSS), DEFAULT: tuple(OF_DEFAULT)}
 """The retrainings that were made for the loss of a method."""
-RETRAININGS = (RETRAIN, RETRAIN_STAR, RETRAIN_INDEPENDENT, RETRAIN_ALS, *SAME_LOSS, *OF_AFFECTED)
+RETRAININGS = (RETRAIN, RETRAIN_STAR, RETRAIN_INDEPENDENT, RETRAIN_ALS, *SAME_LOSS, *OF_DEFAULT)
 """All that train anew: the fastest of those that reach the loss of a method is its rival."""
 
 

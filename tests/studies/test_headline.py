@@ -14,10 +14,10 @@ from alteraser.report import plots
 from evidence.page import UNKNOWN
 from studies.headline import agreement_plot, by_dataset, headline_table, shortfalls
 from studies.methods import (
-    AFFECTED,
     AH_FORGETTING,
+    DEFAULT,
     HEADLINE,
-    OF_AFFECTED,
+    OF_DEFAULT,
     RETRAIN,
     RETRAIN_INDEPENDENT,
     RETRAIN_STAR,
@@ -97,7 +97,7 @@ def test_a_figure_that_changes_in_its_file_changes_on_the_page(pages: Path) -> N
     file = pages / "results" / "headline" / "ml-1m-noise-paper.json"
     measured = json.loads(file.read_text())
     for run in measured["runs"]:
-        (ours,) = (each for each in run["results"] if each["method"] == AFFECTED)
+        (ours,) = (each for each in run["results"] if each["method"] == DEFAULT)
         ours["rbo"]["10"], ours["speed_up"] = 0.1234, 7654.3
         run["commit"] = "0123456789ab"
     file.write_text(json.dumps(measured))
@@ -125,7 +125,7 @@ def test_results_without_the_headline_say_how_to_measure_it(pages: Path) -> None
 
 
 def test_cells_are_means_over_the_runs_beside_what_the_paper_printed() -> None:
-    of = [*records(), *(record("ml-1m", AFFECTED, run, rbo=0.5, speed_up=20.0) for run in (2, 3))]
+    of = [*records(), *(record("ml-1m", DEFAULT, run, rbo=0.5, speed_up=20.0) for run in (2, 3))]
     (row,) = (
         row
         for dataset, row in zip(
@@ -151,7 +151,7 @@ def test_what_falls_short_is_said_with_the_figures_that_tell_why() -> None:
                         RETRAIN_INDEPENDENT: {"rbo": 0.81},
                         SHARED_WEIGHTS: {"rbo": 0.82},
                         SHARED_SEED: {"rbo": 0.84},
-                        AFFECTED: {"speed_up": 4.0},
+                        DEFAULT: {"speed_up": 4.0},
                         AH_FORGETTING: {"rbo": 0.79, "speed_up": 60.0},
                     }
                 )
@@ -175,10 +175,10 @@ def row_of(of: list[dict[str, Any]], name: str, dataset: str = "ml-1m") -> tuple
 
 
 def test_the_rival_is_the_fastest_retraining_that_reaches_the_loss() -> None:
-    slow, quick, short = OF_AFFECTED
+    slow, quick, short = OF_DEFAULT
     changes = {
         **{name: {"seconds": 90.0} for name in RETRAININGS},
-        AFFECTED: {"seconds": 2.0},
+        DEFAULT: {"seconds": 2.0},
         slow: {"seconds": 30.0},
         quick: {"seconds": 10.0},
         short: {"seconds": 1.0, "loss": 100.1},
@@ -206,5 +206,5 @@ def test_what_does_not_fall_short_is_not_said_to() -> None:
 def test_the_plot_has_a_point_for_each_run() -> None:
     drawn = agreement_plot(by_dataset(records()))
     assert all(dataset in drawn for dataset in DATASETS)
-    one_more = [*records(), *(record(dataset, AFFECTED, 2) for dataset in DATASETS)]
+    one_more = [*records(), *(record(dataset, DEFAULT, 2) for dataset in DATASETS)]
     assert agreement_plot(by_dataset(one_more)).count("<use ") == drawn.count("<use ") + len(DATASETS)
