@@ -91,11 +91,8 @@ def of(
             )
     remain, model = live.remain, live.model
     memory = held_bytes(live) / held_bytes(LiveModel(model, remain))
-    anew = TO_THE_OPTIMUM.train(model.fresh(rng), remain, rng=None).model
-    by_user = remain.by(Side.USERS)
-    users = np.sort(rng.choice(by_user.occupied, min(n_users, len(by_user.occupied)), replace=False))
-    ours, theirs = (top_k(each, users, 10, exclude=by_user) for each in (model, anew))
-    agreement = rbo(ours, theirs, 10)
+    occupied = remain.by(Side.USERS).occupied
+    users = np.sort(rng.choice(occupied, min(n_users, len(occupied)), replace=False))
     share = n_changes // 10
     by_kind = {
         kind: 1e3 * statistics.median(each for each, its in zip(seconds, kinds, strict=True) if its == kind)
@@ -104,8 +101,7 @@ def of(
     return {
         "dataset": name,
         "interactions": len(begin),
-        "rbo": float(np.mean(agreement)),
-        "rbo_median": float(np.median(agreement)),
+        **_agreement(model, remain, users, rng),
         "gaps": gaps,
         "gap_over_limit": max(each["true"] for each in gaps),
         "last_over_first": sum(seconds[-share:]) / sum(seconds[:share]),
@@ -115,6 +111,22 @@ def of(
         "p50_ms_by_kind": by_kind,
         "worst_ms": 1e3 * max(seconds),
         **_learned_and_forgotten(live, users, rng),
+    }
+
+
+def _agreement(
+    model: MF, remain: Interactions, users: NDArray[np.int64], rng: np.random.Generator
+) -> dict[str, float]:
+    """RBO@10 of some users' lists with a model trained anew, and that of two models trained anew with one another."""
+    retrained = [TO_THE_OPTIMUM.train(model.fresh(rng), remain, rng=None).model for _ in range(2)]
+    ours, theirs, others = (
+        top_k(each, users, 10, exclude=remain.by(Side.USERS)) for each in (model, *retrained)
+    )
+    found = rbo(ours, theirs, 10)
+    return {
+        "rbo": float(np.mean(found)),
+        "rbo_median": float(np.median(found)),
+        "rbo_of_two_retrained": float(np.mean(rbo(theirs, others, 10))),
     }
 
 

@@ -101,5 +101,9 @@ def mixed(result: dict[str, Any]) -> list[str]:
             f"{each['clean_ups']} clean-ups. By medians the last thousand took {each['medians']:.2f} times as long as "
             f"the first."
         )
+        if "rbo_of_two_retrained" in each:
+            how += (
+                f" The lists of two models trained anew have an RBO@10 of {each['rbo_of_two_retrained']:.4f}."
+            )
         parts += [f"### {each['dataset']}", how, verdicts("", found).markdown()]
     return parts

@@ -23,6 +23,8 @@ from studies.defaults_data import data_folder, named_case
 DIM = 64
 GENERATED = {"generated 1 M": 1_000_000, "generated 10 M": 10_000_000}
 DATASETS = ("ml-1m", "amazon-14core", "kuairec-binary", "amazon-book-kgat", "generated 10 M")
+# At which nobody looked when the constants of the engine were set; measured when they are named.
+FURTHER = ("ml-100k", "tafeng", "amazon-sports", "amazon-beauty", "diginetica")
 OPTIMUM, DEFAULT, ADAMW, EARLY = ORIGINALS = ("optimum", "default", "AdamW", "3 passes")
 # So much of the residual that training leaves may stay: the gap goes with its square.
 AT_OPTIMUM = 1e-3

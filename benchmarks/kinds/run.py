@@ -19,7 +19,7 @@ from alteraser.measure.agreement import rbo
 from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
 from benchmarks.kinds import page
-from benchmarks.kinds.originals import DATASETS, OPTIMUM, ORIGINALS, Originals, load_data
+from benchmarks.kinds.originals import DATASETS, FURTHER, OPTIMUM, ORIGINALS, Originals, load_data
 from benchmarks.kinds.reference import References, in_double, loss, zeroed
 from benchmarks.kinds.requests import KINDS, LARGE, Asked, Sampler, concerned
 from benchmarks.kinds.scopes import compared
@@ -34,7 +34,12 @@ ORIGINALS_FOLDER = Path(__file__).with_name("trained")
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks kinds", description=__doc__)
-    parser.add_argument("--dataset", action="append", choices=DATASETS, help="repeat; default: all")
+    parser.add_argument(
+        "--dataset",
+        action="append",
+        choices=(*DATASETS, *FURTHER),
+        help=f"repeat; default: {', '.join(DATASETS)}",
+    )
     parser.add_argument("--original", action="append", choices=ORIGINALS, help="repeat; default: all")
     parser.add_argument("--kind", action="append", choices=KINDS, help="repeat; default: all")
     parser.add_argument(

@@ -41,6 +41,7 @@ def test_new_events_are_new(kind: str, data: Interactions, model: MF) -> None:
 def test_mixed_changes_end_near_a_model_trained_anew(data: Interactions) -> None:
     figures = mixed.of("small", data, n_changes=60, n_users=50)
     assert figures["rbo"] > 0.95
+    assert 0.95 < figures["rbo_of_two_retrained"] <= 1
     assert len(figures["gaps"]) == 20
     assert figures["gap_over_limit"] > 0
     assert set(figures["p50_ms_by_kind"]) >= {"new events", "some items of a user", "an account"}

@@ -29,6 +29,7 @@ from alteraser import (
 )
 from alteraser.data.interactions import Side
 from alteraser.data.synthetic import synthetic
+from alteraser.live.strategies import JointSteps
 
 OBJECTIVE = Objective(w0=0.3, l2=0.6, l2_scaling=0.5)
 EXACT = ALS(max_passes=300, tolerance=1e-14, acceleration=JointNewton(switch_below=1e-3))
@@ -117,6 +118,18 @@ def test_drift_is_told_truly_and_cleaned_up(full: Interactions, original: Any) -
     assert live.model.loss(remain) - best < 0.1 * gap
     assert after.gradient_norm == pytest.approx(in_double(live.model).gradient_norm(remain), rel=exact)
     assert after.loss_gap < drift.loss_gap
+
+
+def test_a_clean_up_that_is_asked_for_leaves_next_to_nothing(full: Interactions, original: Any) -> None:
+    """A clean-up in passing leaves half of the limit."""
+    live = LiveModel(original, full, drift_limit=1e-3)
+    for user in range(40):
+        live.forget(half_of(full, user))
+    limit = 1e-3 * original.loss(full)
+    assert live.drift().loss_gap > 0.01 * limit
+    assert live.clean_up().loss_gap <= 1e-3 * limit
+    model = live.model
+    assert model.loss(live.remain) - lowest(model, live.remain) <= 1e-3 * limit
 
 
 def test_a_passed_limit_brings_a_clean_up(full: Interactions, original: Any) -> None:
@@ -378,10 +391,20 @@ def held_by(live: LiveModel[Any]) -> set[float]:
 
 
 @pytest.mark.timeout(60)
-def test_requests_end_whatever_the_limit_of_drift_is(synthetic_model: Any) -> None:
+def test_requests_end_whatever_the_limit_of_drift_is(
+    synthetic_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where what is left would do, what was let go would not, and no half step is to be had."""
     original, data = synthetic_model
     item = data.item_vocabulary.ids[0]
+    next_step, too_much_let_go = JointSteps.next, []
+
+    def watched(self: JointSteps, done: Any, left: float, wanted: float, **more: Any) -> None:
+        too_much_let_go.append(left <= wanted and done.steps > 0 and not more["enough"])
+        next_step(self, done, left, wanted, **more)
+
+    monkeypatch.setattr(JointSteps, "next", watched)
     for limit in np.geomspace(2e-5, 5e-4, 150):
         erased = LiveModel(original, data, drift_limit=float(limit)).forget({"item": item})
         assert erased.drift.loss_gap <= limit * original.loss(data)
+    assert any(too_much_let_go)

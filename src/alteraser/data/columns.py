@@ -39,7 +39,7 @@ def as_type(ids: pl.Series, wanted: pl.DataType) -> pl.Series:
     if ids.dtype.is_float():
         ids = _whole_or_texts(ids)
     if ids.dtype == wanted:
-        return ids
+        return ids.alias("id")
     cast = ids.cast(wanted, strict=False)
     return cast.to_frame("id").select(pl.when(cast.cast(ids.dtype, strict=False) == ids).then("id"))["id"]
 

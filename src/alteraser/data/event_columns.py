@@ -156,9 +156,7 @@ class StoredIds:
 def _repeated(learned: Interactions) -> int:
     """How many events came that are like one before them in every column."""
     pairs = learned.users * np.int64(learned.n_items) + learned.items
-    if len(np.unique(pairs)) == len(
-        pairs
-    ):  # the usual case; polars takes ten times as long to say so of a few
+    if len(np.unique(pairs)) == len(pairs):  # the usual case
         return 0
     return len(learned) - learned.events.n_unique()
 

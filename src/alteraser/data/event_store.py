@@ -14,7 +14,7 @@ from alteraser.data.changes import Change, RequestCounts
 from alteraser.data.csr import PairWeights, ranges
 from alteraser.data.event_columns import EventColumn, NewEvents, Rows, StoredIds
 from alteraser.data.frames import column_names, interactions
-from alteraser.data.growing import RowRooms, appended
+from alteraser.data.growing import Relocation, RowRooms, appended
 from alteraser.data.interactions import Interactions, Side, Vocabulary
 from alteraser.data.read_options import ReadOptions
 from alteraser.data.request_parsing import CONDITIONS
@@ -289,6 +289,8 @@ class EventStore:
             column.move(kept, ranges(self._starts[users], counts), places)
         self._counts[users] = counts
         self._n_events -= int(gone.sum())
+        if self._rooms.has_too_much(self._n_events):
+            self._relocate(self._rooms.give_back(self._counts))
         np.subtract.at(self._of_item, items, 1)
         return np.unique(items)
 
@@ -334,7 +336,7 @@ class EventStore:
         if more := len(self._ids[Side.ITEMS]) - self.n_items:
             self._of_item = appended(self._of_item, np.zeros(more, np.int64))
         users, n_new = np.unique(new.users, return_counts=True)
-        self._make_room(users, n_new)
+        self._relocate(self._rooms.make_room(users, n_new, self._counts))
         order = np.argsort(new.users, kind="stable")
         places = ranges(self._starts[users] + self._counts[users], n_new)
         for name, values in ({"item": pl.Series(new.items, dtype=pl.Int32)} | new.columns).items():
@@ -343,9 +345,8 @@ class EventStore:
         self._n_events += len(new.users)
         np.add.at(self._of_item, new.items, 1)
 
-    def _make_room(self, users: Rows, n_new: Rows) -> None:
-        """Moves the events of users who have no room for so many more."""
-        moved = self._rooms.make_room(users, n_new, self._counts)
+    def _relocate(self, moved: Relocation | None) -> None:
+        """Moves events to their new places, if there are any."""
         if moved is not None:
             for column in self._columns.values():
                 column.relocate(moved)

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from alteraser.data.csr import ranges
 
 # The share of what is there that is kept free for more, at the end of arrays and behind each row: little memory, and
-# arrays are copied once in so many changes that it costs next to nothing. Every row also has two places.
-SPARE, SPARE_PLACES = 1 / 32, 2
+# arrays are copied once in so many changes that it costs next to nothing. A row that has grown also has two places.
+SPARE, SPARE_PLACES = 1 / 64, 2
+# More than this share of what is there does not stay unused. Arrays are copied once in so many removals that it costs
+# next to nothing, as above.
+MOST_UNUSED = 1 / 16
 
 
 class _Room(np.ndarray[Any, Any]):
@@ -69,24 +72,35 @@ class RowRooms:
     ) -> Relocation | None:
         """Gives some rows room for so many more entries; `counts` has how many each row of all has. None: they have it.
 
-        Rows that are short of it go to the end. Where that is full, all rows find a new place, each with a little room.
+        Rows that are short of it go to the end. Where that is full, all rows find a new place, long ones with room.
         """
         wanted = counts[rows] + n_new
         short = self.starts[rows] + wanted > self._ends[rows]
-        rows, wanted = rows[short], wanted[short]
-        if len(rows) == 0:
+        if not short.any():
             return None
-        room = _with_spare(wanted)
-        if self._used + int(room.sum()) <= self._n_places:
+        room = _with_spare(wanted) + SPARE_PLACES
+        if self._used + int(room[short].sum()) <= self._n_places:
+            rows, room = rows[short], room[short]
             origin = ranges(self.starts[rows], counts[rows])
             self.starts[rows] = self._used + np.cumsum(room) - room
             self._ends[rows] = self.starts[rows] + room
             self._used += int(room.sum())
             return Relocation(origin, ranges(self.starts[rows], counts[rows]), self._n_places, anew=False)
+        capacity = _with_spare(counts)
+        capacity[rows] = room
+        return self._laid_out(capacity, counts)
+
+    def has_too_much(self, n: int) -> bool:
+        """Whether many places are unused where all rows together have `n` entries."""
+        return self._n_places > (1 + MOST_UNUSED) * n + len(self.starts)
+
+    def give_back(self, counts: NDArray[np.int64]) -> Relocation:
+        """Gives all rows, of so many entries each, a new place, long ones with some room."""
+        return self._laid_out(_with_spare(counts), counts)
+
+    def _laid_out(self, capacity: NDArray[np.int64], counts: NDArray[np.int64]) -> Relocation:
+        """Puts all rows one after another, each with so many places."""
         origin = ranges(self.starts, counts)
-        capacity = counts.copy()
-        capacity[rows] = wanted
-        capacity = _with_spare(capacity)
         self._ends = np.cumsum(capacity)
         self.starts = self._ends - capacity
         self._used = int(capacity.sum())
@@ -95,5 +109,5 @@ class RowRooms:
 
 
 def _with_spare(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    spare: NDArray[np.int64] = counts + (SPARE * counts).astype(np.int64) + SPARE_PLACES
+    spare: NDArray[np.int64] = counts + (SPARE * counts).astype(np.int64)
     return spare

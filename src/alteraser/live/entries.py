@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alteraser.data.csr import CSR, PairWeights, ranges
-from alteraser.data.growing import RowRooms, appended
+from alteraser.data.growing import Relocation, RowRooms, appended
 from alteraser.kernels.editing import find_entries, set_entries
 from alteraser.kernels.sparse import SparseRows
 
@@ -71,8 +71,12 @@ class Entries:
         new = after.present & ~before.present
         self._n_entries += int(after.present.sum()) - int(before.present.sum())
         if new.any():
-            self._make_room(*np.unique(rows[new], return_counts=True))
+            counts = self.all_counts()
+            self._relocate(self._rooms.make_room(*np.unique(rows[new], return_counts=True), counts), counts)
         set_entries(rows, columns.astype(np.int32), after.present, after.values, self._rows)
+        if self._rooms.has_too_much(self._n_entries):
+            counts = self.all_counts()
+            self._relocate(self._rooms.give_back(counts), counts)
 
     def grow(self, n_rows: int) -> None:
         """Appends empty rows until there are `n_rows`."""
@@ -82,10 +86,8 @@ class Entries:
             starts = self._rooms.starts
             self._rows = self._rows._replace(starts=starts, stops=appended(self._rows.stops, starts[-more:]))
 
-    def _make_room(self, rows: NDArray[np.int64], n_new: NDArray[np.int64]) -> None:
-        """Moves rows that have no room for so many more entries."""
-        counts = self.all_counts()
-        moved = self._rooms.make_room(rows, n_new, counts)
+    def _relocate(self, moved: Relocation | None, counts: NDArray[np.int64]) -> None:
+        """Moves rows of so many entries each to their new places, if there are any."""
         if moved is not None:
             columns, weights = (moved.of(array) for array in (self._rows.columns, self._rows.weights))
             starts = self._rooms.starts

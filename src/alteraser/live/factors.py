@@ -18,7 +18,7 @@ from alteraser.models.ridge import weighted_gram
 Floats = NDArray[Any]
 # Multiplications of a matrix product; with fewer, numpy keeps its own threads out of it. A usual limit of OpenBLAS.
 SMALL_PRODUCT = 2**18
-# With fewer than so many, a product is over before other threads are awake: a millisecond's work.
+# With fewer than so many one thread is enough: the product is over before others are awake. Set by hand.
 MEDIUM_PRODUCT = 2**26
 
 
@@ -84,7 +84,7 @@ class SideFactors:
 
 
 def times(a: Floats, b: Floats) -> Floats:
-    """a @ b in the precision of a, by torch: numpy's threads go on spinning after a product and hold up the kernels."""
+    """a @ b in the precision of a, by torch: its threads sleep afterwards, numpy's spin and hold up the kernels."""
     b = b.astype(a.dtype, copy=False)
     if a.size * b.shape[1] < SMALL_PRODUCT:
         small: Floats = a @ b

@@ -34,7 +34,7 @@ TOLERANCE = 0.3
 # was. Set by hand.
 CLEAN, MAX_ROUNDS, ROUND = 0.05, 5, 0.1
 # What may be left of the drift, as shares of its limit: by a clean-up that a request waits for, and by one that is
-# asked for. Scores move with the root of what is left, so that little is not little enough for these. Set by hand.
+# asked for. Scores change by the root of what is left: a hundredth of the drift is a tenth of that. Set by hand.
 IN_PASSING, THOROUGH = 0.5, 1e-3
 # After two rounds that leave more than this share of the drift, what is left is not to be had. Set by hand.
 POOR_ROUND = 0.7
@@ -229,9 +229,9 @@ class LiveModel(Generic[QuadraticModel]):
         return self._refiner.drift()
 
     def clean_up(self) -> Drift:
-        """Refines all rows, in a few rounds, until next to nothing of the drift is left: a thousandth of its limit.
+        """Refines all rows until a twentieth of the drift is left, and a thousandth of its limit; five rounds at most.
 
-        Where that cannot be had, as far from an optimum, it ends as soon as rounds bring little.
+        Where that cannot be had, as far from an optimum, it ends as soon as two rounds have brought little.
         """
         if self._refiner.estimated_gap > 0:
             self._refiner.look()

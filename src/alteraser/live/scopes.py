@@ -33,9 +33,8 @@ class Scope(Protocol):
 class AutoRows:
     """Steps of the rows that the request affects, or of all rows where that is cheaper.
 
-    The default tolerance is what the estimate, taken on the safe side, keeps where about 1 % is usually left: half
-    steps still lead there, and lists are those that a fifth of it would give. A live model, in whose requests every
-    millisecond counts, stops at 30 %. The limit of steps is set by hand.
+    The default tolerance and the limit of steps are set by hand: to an estimated 1 % of the gap half steps still lead,
+    and they cost a request of one user little. A live model, in whose requests every millisecond counts, stops at 30 %.
     """
 
     tolerance: float = 0.06

@@ -23,7 +23,6 @@ from alteraser.live.newton_system import Chosen, newton_step
 from alteraser.live.row_block import PendingRows
 from alteraser.live.side import LossChange
 from alteraser.live.state import LiveState
-from alteraser.optim.conjugate_gradients import dot
 from alteraser.optim.damping import LevenbergMarquardt
 from alteraser.optim.minimize import Solver, minimize
 from alteraser.optim.newton import ah_newton
@@ -271,4 +270,4 @@ def _dot(a: Floats, b: Floats) -> float:
 
 
 def _squares(parts: dict[Side, Floats]) -> float:
-    return sum(dot(values, values) for values in parts.values())
+    return sum(_dot(values, values) for values in parts.values())
