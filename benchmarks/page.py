@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import page_live, page_requests, page_scaling
+from benchmarks.passes import WHOLE
 from evidence.page import UNKNOWN, Page, Verdict, measured_at, table, verdict, verdicts
 from evidence.store import Store
 
@@ -18,7 +19,6 @@ INTRODUCTION = (
     "number of seconds says more about the machine than about the software."
 )
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-WHOLE = "pass, whole matrices"
 PLOT = Path("images") / "scaling.svg"
 
 
