@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.requests import speed_ups
 from evidence.page import UNKNOWN, Verdict, table, verdict, verdicts
-from studies.rivals import TRAINERS, counted
+from studies.retrainings import TRAINERS, counted
 
 
 def requests(result: dict[str, Any]) -> list[str]:

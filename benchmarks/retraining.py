@@ -11,7 +11,7 @@ import numpy as np
 
 from alteraser.data.interactions import Interactions
 from alteraser.models.mf import MF
-from studies.rivals import TRAINERS, Timed, fastest, fresh_rows, to_loss
+from studies.retrainings import TRAINERS, Timed, fastest, fresh_rows, to_loss
 
 MAX_PASSES = 300
 

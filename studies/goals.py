@@ -26,8 +26,7 @@ from studies.methods import (
     SAME_LOSS_PASSES,
     WARM_START,
 )
-from studies.rivals import SAME_LOSS as SAME
-from studies.rivals import counted
+from studies.retrainings import counted, reaches
 from studies.tables import OverFastest, Record, grouped, mean_of, median_of, paper, values_of
 
 KS = ("10", "20", "50")
@@ -197,7 +196,7 @@ def _over_one(methods: Methods, rival: str, over: str, wanted: float) -> Verdict
     what = f"{AH_NEWTON}: speed-up over {over}, to the same loss"
     goal = _at_least(methods, what, AH_NEWTON, wanted, SAME_LOSS[rival], digits=1)
     pairs = zip(methods[rival], methods[AH_NEWTON], strict=True)
-    there = sum(theirs["loss"] <= ours["loss"] * SAME for theirs, ours in pairs)
+    there = sum(reaches(theirs["loss"], ours["loss"]) for theirs, ours in pairs)
     note = "" if there == len(methods[rival]) else f" (retraining got there in {there} runs)"
     return Verdict(goal.what, goal.wanted, f"{goal.measured}{note}", goal.reached)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from alteraser.report.tables import Table
 from studies.methods import ORIGINAL, RETRAININGS, TO_LOSS_OF
-from studies.rivals import Timed, fastest
+from studies.retrainings import Timed, fastest
 
 Record = Mapping[str, Any]
 Group = tuple[str, str, str]  # data set, scenario, regime
