@@ -40,8 +40,13 @@ def write(store: Store, path: Path = PAGE) -> None:
 
 def earlier(before: dict[str, Any]) -> list[str]:
     """What an earlier protocol gave, where it was changed after a miss."""
+    at = (
+        f"commit `{before['commit']}`"
+        if "commit" in before
+        else f"a commit that was not recorded (stored at `{before['stored_at']}`)"
+    )
     how = (
-        f"How this is measured was changed after a miss. Before, at commit `{before['commit']}`, {before['how']}; the "
+        f"How this is measured was changed after a miss. Before, at {at}, {before['how']}; the "
         f"software has changed since, too. It gave:"
     )
     found = [

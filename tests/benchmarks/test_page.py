@@ -142,6 +142,8 @@ def test_what_was_measured_before_a_change_of_protocol_is_shown_with_its_verdict
     ]
     text = "\n".join(page.earlier({"commit": "abc", "how": "it was otherwise", "figures": figures}))
     assert "at commit `abc`, it was otherwise" in text
+    stored = page.earlier({"stored_at": "abc", "how": "it was otherwise", "figures": figures})[0]
+    assert "at a commit that was not recorded (stored at `abc`), it was otherwise" in stored
     assert "| time | at most 2 | 2.5 | **no** |" in text
     assert "| speed | at least 2 | 2.5 | yes |" in text
 
