@@ -19,7 +19,7 @@ from alteraser.live.model import LiveModel
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
 from alteraser.train.als import ALS
-from benchmarks.gap import true_gap
+from benchmarks.gap import GRADIENT_LEFT, true_gap
 from benchmarks.generated import generated
 from benchmarks.memory import resident_bytes
 from benchmarks.requests import half_of
@@ -56,6 +56,7 @@ def measure(
         **found,
         "moments": moments,
         "moments_above": NEAR_LIMIT,
+        "gradient_left": GRADIENT_LEFT,
         "limits": LIMITS,
     }
 

@@ -230,6 +230,29 @@ def test_hundreds_of_millions_have_a_verdict_on_memory_and_on_time() -> None:
     assert n_missed("huge", result | {"figures": [figure, figure | {"peak_gb": 13.1}]}) == 1
 
 
+def test_how_the_true_drift_is_found_is_told_of_results_old_and_new() -> None:
+    result = read("sequence")
+    result["moments"] = [
+        {"after": 0, "true": 1e-9, "estimate": 0.0},
+        {"after": 9, "true": 1e-5, "estimate": 2e-5},
+    ]
+    before = "\n".join(page.SECTIONS["sequence"](result))
+    assert "in its second half" in before
+    assert "gradient" not in before
+    now = "\n".join(page.SECTIONS["sequence"](result | {"moments_above": 0.9, "gradient_left": 0.1}))
+    assert "the first at which the estimate of the timed run is above 0.9 of the limit" in now
+    assert "at most 0.1 of the model's gradient" in now
+
+
+def test_medians_that_say_otherwise_stand_in_the_cell() -> None:
+    result = at_its_limits("batches")
+    limit = result["limits"]["rbo_below"]
+    for each in result["figures"]:
+        each["rbo_median"] = {"affected": 0.0, "all": 2 * limit}
+    rows = page.SECTIONS["batches"](result)[-1].splitlines()[2:]
+    assert all(" | yes; by medians the other way | " in row for row in rows)
+
+
 def test_the_page_in_docs_is_made_of_the_results(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     page.write(Store(page.RESULTS), tmp_path / "benchmarks.md")
