@@ -13,9 +13,9 @@ from alteraser.report.tables import Table
 
 YES, NO, UNKNOWN = "yes", "**no**", "not measured"
 SAYS_NOTHING = "says nothing"
-"""What is said of a goal that could not have been missed: it does not count as reached."""
-
+"""What is said of a goal that is reached where that proves nothing: it does not count as reached."""
 OTHER_WAY = "by medians the other way"
+"""What is said where the verdict by the median is another than that by the mean."""
 
 
 @dataclass(eq=False)
@@ -90,11 +90,15 @@ class Verdict:
         return cls(what, wanted, "", None)
 
     @property
+    def aside(self) -> str:
+        """That medians say otherwise, where they do."""
+        known = self.reached is not None and self.by_medians is not None
+        return f"; {OTHER_WAY}" if known and self.by_medians != self.reached else ""
+
+    @property
     def shown(self) -> str:
         """What was measured, and whether medians say otherwise."""
-        if None in (self.reached, self.by_medians) or self.by_medians == self.reached:
-            return self.measured
-        return f"{self.measured}; {OTHER_WAY}"
+        return self.measured + self.aside
 
     @property
     def said(self) -> str:

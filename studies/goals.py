@@ -128,19 +128,17 @@ def _with_passes(
         return
     if not any(began):
         for goal in judge(methods):
-            told = replace(goal, measured=_beside(goal.measured, "no pass began after the forgetting pass"))
-            yield replace(told, reached=None, otherwise=SAYS_NOTHING) if goal.reached else told
+            if goal.reached is not None:
+                goal = replace(goal, measured=f"{goal.measured}; no pass began after the forgetting pass")
+            yield replace(goal, reached=None, otherwise=SAYS_NOTHING) if goal.reached else goal
         return
     runs = {record.get("run") for record in methods[name] if _began(record)}
     alone = {other: [r for r in records if r.get("run") in runs] for other, records in methods.items()}
     for goal, of_these in zip(judge(methods), judge(alone), strict=True):
-        beside = f"over the {sum(began)} of {len(began)} runs in which passes began {of_these.measured}"
+        beside = f"over the {sum(began)} of {len(began)} runs in which passes began {of_these.shown}"
         worse = of_these if goal.reached and not of_these.reached else goal
-        yield replace(worse, wanted=goal.wanted, measured=_beside(goal.measured, beside))
-
-
-def _beside(*told: str) -> str:
-    return "; ".join(filter(None, told))
+        told = replace(worse, wanted=goal.wanted, measured=f"{goal.shown}; {beside}", by_medians=None)
+        yield goal if goal.reached is None else told
 
 
 def _began(record: Record) -> bool:
