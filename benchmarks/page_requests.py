@@ -148,11 +148,10 @@ def _with_median(figure: dict[str, Any], scope: str) -> str:
 
 def _agreement(figure: dict[str, Any], limit: float) -> str:
     """The verdict on how far the affected rows agree less than all; where medians say otherwise, so does the cell."""
-    mean, median = (
-        figure[rbo]["all"] - figure[rbo]["affected"] if rbo in figure else None
-        for rbo in ("rbo", "rbo_median")
+    mean, *median = (
+        figure[rbo]["all"] - figure[rbo]["affected"] for rbo in ("rbo", "rbo_median") if rbo in figure
     )
-    found = Verdict.by_limit("RBO@10", mean, limit, median=median)
+    found = Verdict.by_limit("RBO@10", mean, limit, median=median[0] if median else None)
     return found.said + found.aside
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from alteraser.report.plots import panels
@@ -28,17 +29,19 @@ def scaling(result: dict[str, Any]) -> list[str]:
         f"at most {limit:g}",
     )
     rows = [_row(each, limit, len(columns)) for each in result["figures"]]
+    measured = [each for each in result["figures"] if "failed" not in each]
+    audiences = [each["audience"] for each in measured] or [math.nan]
     how = (
         "Generated data (power laws, planted tastes, the same mean history) and amazon-book-kgat, d = 64; each in a "
         f"process of its own. Originals are trained by {of_scaling.PASSES} plain passes, far from their optimum, and "
         "their live models have no limit of drift: nothing here tells what clean-ups take. Requests delete half a "
-        f"history, of users who are chosen to be alike at every size: {of_scaling.HISTORY[0]} to "
-        f"{of_scaling.HISTORY[1]} interactions, whose items have together about the same audience. The first memory "
-        "is the peak of the process while both indexes are built and the model is trained, the second that with a "
-        "live model opened and asked, too. Beside each, without what the process held before the data, stands what it "
-        "is over what the interactions and the factors take."
+        f"history, of users who are chosen to be alike at every size, not drawn: {of_scaling.HISTORY[0]} to "
+        f"{of_scaling.HISTORY[1]} interactions, whose items have together an audience as near to "
+        f"{of_scaling.AUDIENCE:,} as there is (medians from {min(audiences):,.0f} to {max(audiences):,.0f}). The first "
+        "memory is the peak of the process while both indexes are built and the model is trained, the second that with "
+        "a live model opened and asked, too. Beside each, without what the process held before the data, stands what "
+        "it is over what the interactions and the factors take."
     )
-    measured = [each for each in result["figures"] if "failed" not in each]
     trained = sum(within(each["peak_over_held"], limit) for each in measured)
     opened = sum(within(live, limit) for each in measured if (live := _with_live_model(each)[1]) is not None)
     told = (

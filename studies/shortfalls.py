@@ -143,7 +143,8 @@ def _beside(methods: Mapping[str, Sequence[Record]], other: str) -> str:
     means, medians = (
         [of(methods[name], *RBO.path) for name in (DEFAULT, other)] for of in (mean_of, median_of)
     )
-    told = f"{_against(*means, RBO.digits)}; medians {' and '.join(f'{each:.{RBO.digits}f}' for each in medians)}"
+    shown = " and ".join(f"{each:.{RBO.digits}f}" for each in medians)
+    told = f"{_against(means[0], means[1], RBO.digits)}; medians {shown}"
     return told + ("" if medians[0] < medians[1] else f", {OTHER_WAY}")
 
 
