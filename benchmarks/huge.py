@@ -1,7 +1,7 @@
 """One account in a live model of 256 million interactions, beside the same of one million: memory and time.
 
 Each size runs in a process of its own, and each one's result is kept when it is there: an interrupted run goes on with
-what is missing. It takes hours and is not run unless it is named.
+what is missing, unless the code has changes that no commit holds. It takes hours and is not run unless it is named.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from alteraser.data.interactions import Interactions, Side
 from alteraser.data.requests import Requests
+from alteraser.errors import DataError
 from alteraser.live.model import LiveModel
 from alteraser.models.mf import MF
 from alteraser.models.objective import Objective
@@ -27,6 +28,7 @@ from alteraser.train.als import ALS
 from benchmarks.generated import generated
 from benchmarks.memory import peak_bytes
 from benchmarks.scaling import users_alike
+from evidence.revision import DIRTY
 from evidence.store import Store
 
 MILLIONS = (1, 256)
@@ -45,14 +47,25 @@ def measure(
     store.create()
     figures = []
     for size in map(str, millions):
-        kept = store.read(size) if store.has(size) else {}
-        if kept.get("commit") != store.commit:
+        kept = _kept(store, size)
+        if kept is None:
             print(f"  {size} million …", flush=True)
             kept = store.stamped(_in_own_process(size))
             store.write(size, kept)
         figures.append(kept)
     growth = figures[-1]["p50_ms"] / figures[0]["p50_ms"]
     return {"figures": figures, "p50_growth": growth, "limits": LIMITS}
+
+
+def _kept(store: Store, size: str) -> dict[str, Any] | None:
+    """What this code measured of a size before; None where there is nothing, or it may have been other code."""
+    if store.commit is None or store.commit.endswith(DIRTY) or not store.has(size):
+        return None
+    try:
+        kept = store.read(size)
+    except DataError:
+        return None
+    return kept if kept.get("commit") == store.commit else None
 
 
 def _in_own_process(size: str) -> dict[str, Any]:

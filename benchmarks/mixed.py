@@ -26,7 +26,7 @@ from alteraser.measure.ranking import top_k
 from alteraser.models.mf import MF
 from alteraser.train.named import TO_THE_OPTIMUM
 from alteraser.tuning.choose import choose_objective
-from benchmarks.gap import true_gap
+from benchmarks.gap import GRADIENT_LEFT, true_gap
 from benchmarks.kinds.originals import DIM, load_data
 from benchmarks.learning import EVENTS, N_EVENTS, EventSampler
 
@@ -49,6 +49,7 @@ def measure(data_dir: str | None) -> dict[str, Any]:
     return {
         "limits": LIMITS,
         "changes": N_CHANGES,
+        "gradient_left": GRADIENT_LEFT,
         "figures": [_in_own_process(name, data_dir) for name in DATASETS],
     }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import page_live, page_requests, page_scaling
+from benchmarks.passes import WHOLE
 from evidence.page import UNKNOWN, Page, Verdict, measured_at, table, verdict, verdicts
 from evidence.store import Store
 
@@ -18,7 +19,6 @@ INTRODUCTION = (
     "number of seconds says more about the machine than about the software."
 )
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-WHOLE = "pass, whole matrices"
 PLOT = Path("images") / "scaling.svg"
 
 
@@ -40,8 +40,13 @@ def write(store: Store, path: Path = PAGE) -> None:
 
 def earlier(before: dict[str, Any]) -> list[str]:
     """What an earlier protocol gave, where it was changed after a miss."""
+    at = (
+        f"commit `{before['commit']}`"
+        if "commit" in before
+        else f"a commit that was not recorded (stored at `{before['stored_at']}`)"
+    )
     how = (
-        f"How this is measured was changed after a miss. Before, at commit `{before['commit']}`, {before['how']}; the "
+        f"How this is measured was changed after a miss. Before, at {at}, {before['how']}; the "
         f"software has changed since, too. It gave:"
     )
     found = [

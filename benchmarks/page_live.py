@@ -30,21 +30,46 @@ def sequence(result: dict[str, Any]) -> list[str]:
         f"and all rows were visited. Median {found['p50_ms']:.1f} ms, 99 % within {found['p99_ms']:.1f} ms."
     )
     parts = ["## A long sequence", how, verdicts("", reached).markdown()]
-    return parts + (_moments(result["moments"]) if "moments" in result else [])
+    return parts + (_moments(result) if "moments" in result else [])
 
 
-def _moments(moments: list[dict[str, float]]) -> list[str]:
+def _moments(result: dict[str, Any]) -> list[str]:
     """The true drift beside the estimate."""
+    moments = result["moments"]
+    if "moments_above" in result:
+        chosen = (
+            f"One moment of each of {len(moments) - 1} equal parts of the sequence: the first at which the estimate of "
+            f"the timed run is above {result['moments_above']:g} of the limit or, where it never is, that of the "
+            f"part's highest estimate:"
+        )
+    else:
+        chosen = (
+            "Moments are late in each part of the sequence: the first in its second half at which the estimate is "
+            "above half of the limit, or the part's end:"
+        )
     how = (
-        "The true drift is the loss above that of the optimum next to the model, in double precision, by a formula "
-        "that shares no code with the package; the original's own gap is part of it. Moments are chosen late in each "
-        "part of the sequence, where the estimate stands high if it does at all, not right after a clean-up:"
+        f"The true drift is the loss above that of the optimum next to the model, in double precision; the original's "
+        f"own gap is part of it. {_lowest(result)} {chosen}"
     )
     rows = [
         (f"{each['after']:,}", f"{each['true']:.2e}", f"{each['estimate']:.2e}" if each["after"] else "")
         for each in moments
     ]
     return [how, table(("after so many requests", "true drift", "estimated"), rows)]
+
+
+def _lowest(result: dict[str, Any]) -> str:
+    """How the true gap is found: whether the optimum is one was not always checked."""
+    text = (
+        "Both losses are computed by a formula that shares no code with the package. The optimum is found by the "
+        "package"
+    )
+    if "gradient_left" not in result:
+        return f"{text}."
+    return (
+        f"{text}; that it is one is checked by the formula: at most {result['gradient_left']:g} of the model's "
+        "gradient is left there."
+    )
 
 
 def learning(result: dict[str, Any]) -> list[str]:
@@ -101,6 +126,7 @@ def mixed(result: dict[str, Any]) -> list[str]:
             f"{each['clean_ups']} clean-ups. By medians the last thousand took {each['medians']:.2f} times as long as "
             f"the first."
         )
+        how += f" The true gap is the loss above that of the optimum next to the model. {_lowest(result)}"
         if "rbo_of_two_retrained" in each:
             how += (
                 f" The lists of two models trained anew have an RBO@10 of {each['rbo_of_two_retrained']:.4f}."

@@ -11,9 +11,9 @@ import numpy as np
 
 from alteraser.data.interactions import Interactions
 from alteraser.models.mf import MF
-from studies.rivals import TRAINERS, Timed, fastest, fresh_rows, to_loss
+from studies.retrainings import TRAINERS, Timed, fastest, fresh_rows, to_loss
 
-MAX_PASSES = 300  # from random rows to the loss of a model that forgot, ml-1m took up to 190
+MAX_PASSES = 300
 
 
 def fastest_retraining(

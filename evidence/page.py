@@ -13,7 +13,9 @@ from alteraser.report.tables import Table
 
 YES, NO, UNKNOWN = "yes", "**no**", "not measured"
 SAYS_NOTHING = "says nothing"
-"""What is said of a goal that could not have been missed: it does not count as reached."""
+"""What is said of a goal that is reached where that proves nothing: it does not count as reached."""
+OTHER_WAY = "by medians the other way"
+"""What is said where the verdict by the median is another than that by the mean."""
 
 
 @dataclass(eq=False)
@@ -54,7 +56,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 class Verdict:
     """A figure in words, what was wanted of it, what was measured, and whether that is enough.
 
-    None is neither: `otherwise` then says why.
+    None is neither: `otherwise` then says why. Of what is judged by a mean, `by_medians` is the verdict by the median:
+    where they disagree, the measured figure says so.
     """
 
     what: str
@@ -62,6 +65,7 @@ class Verdict:
     measured: str
     reached: bool | None
     otherwise: str = UNKNOWN
+    by_medians: bool | None = None
 
     @classmethod
     def by_limit(
@@ -77,12 +81,24 @@ class Verdict:
         """The verdict on a figure that has a limit; beside one that is a mean stands the median."""
         wanted = f"{'at least' if at_least else 'at most'} {limit:g}"
         shown = format(value, form) + ("" if median is None else f" (median {median:{form}})")
-        return cls(what, wanted, shown, within(value, limit, at_least=at_least))
+        by_medians = None if median is None else within(median, limit, at_least=at_least)
+        return cls(what, wanted, shown, within(value, limit, at_least=at_least), by_medians=by_medians)
 
     @classmethod
     def missing(cls, what: str, wanted: str) -> Verdict:
         """The verdict on a figure that the results do not hold yet."""
         return cls(what, wanted, "", None)
+
+    @property
+    def aside(self) -> str:
+        """That medians say otherwise, where they do."""
+        known = self.reached is not None and self.by_medians is not None
+        return f"; {OTHER_WAY}" if known and self.by_medians != self.reached else ""
+
+    @property
+    def shown(self) -> str:
+        """What was measured, and whether medians say otherwise."""
+        return self.measured + self.aside
 
     @property
     def said(self) -> str:
@@ -92,7 +108,7 @@ class Verdict:
 
 def verdicts(title: str, found: Iterable[Verdict]) -> Table:
     """A row for each verdict."""
-    rows = tuple((each.what, each.wanted, each.measured, each.said) for each in found)
+    rows = tuple((each.what, each.wanted, each.shown, each.said) for each in found)
     return Table(title, ("Figure", "Wanted", "Measured", "Reached"), rows)
 
 

@@ -1,14 +1,17 @@
 """What the evaluation set out to reach, computed from the results: wanted, measured, reached or not.
 
-Verdicts are on means over the runs, as the paper's figures are; beside every mean stands the median. A goal that could
-not be missed says nothing: where AltEraser ends with the forgetting pass, both its solvers are that one pass.
+Verdicts are on means over the runs, as the paper's figures are; beside every mean stands the median, and where medians
+say otherwise the row says so. What a method reaches where it ended with the forgetting pass says nothing: all solvers
+solve that pass to the same rows.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from alteraser.measure.compare import FORGETTING, OTHERS
 from alteraser.report.tables import Table
@@ -26,15 +29,17 @@ from studies.methods import (
     SAME_LOSS_PASSES,
     WARM_START,
 )
-from studies.rivals import SAME_LOSS as SAME
-from studies.rivals import counted
-from studies.tables import OverFastest, Record, grouped, mean_of, median_of, paper, values_of
+from studies.retrainings import counted, reaches
+from studies.tables import NONE_THERE, OverFastest, Record, grouped, mean_of, median_of, paper, values_of
 
 KS = ("10", "20", "50")
 SPEED_UPS = {"ml-1m": (50.0, 3.44), "kuairec-binary": (20.0, 4.40), "amazon-14core": (20.0, 1.55)}
 CONVERGED_SPEED_UPS = {"ml-1m": 10.0, "kuairec-binary": 3.0, "amazon-14core": 3.0}
 ACCURACY = (("recall", "Recall@10"), ("ndcg", "NDCG@10"))
 Methods = Mapping[str, list[Record]]
+Middle = Callable[..., float]
+MIDDLES: tuple[Middle, Middle] = (mean_of, median_of)
+"""What is judged by, and what stands beside it."""
 
 
 def goals_table(records: Sequence[Record], dataset: str, regime: str) -> Table | None:
@@ -47,16 +52,17 @@ def goals_table(records: Sequence[Record], dataset: str, regime: str) -> Table |
 
 
 def _paper_goals(dataset: str, methods: Methods) -> Iterator[Verdict]:
-    yield from _quality(methods, AH_NEWTON)
-    for goal in _quality(methods, HF_NEWTON):
-        yield _nothing(goal) if _same_pass(methods) else goal
+    for name in (AH_NEWTON, HF_NEWTON):
+        yield from _with_passes(methods, name, partial(_quality, name=name))
     yield _agreement(methods)
-    yield from _beside_warm_start(methods)
+    for name in (AH_NEWTON, DEFAULT):
+        if name in methods and WARM_START in methods:
+            yield from _with_passes(methods, name, partial(_beside_warm_start, name=name))
     for name, wanted in zip((AH_NEWTON, HF_NEWTON), SPEED_UPS[dataset], strict=True):
-        yield _at_least(methods, f"{name}: speed-up over Retrain", name, wanted, "speed_up", digits=2)
+        yield from _with_passes(methods, name, partial(_over_retrain, name=name, wanted=wanted))
     yield from _over_the_fastest(methods, SPEED_UPS[dataset][0])
     if WARM_START in methods:
-        yield _above(methods, f"{HF_NEWTON} faster than Warm-Start", HF_NEWTON, WARM_START, "speed_up")
+        yield from _with_passes(methods, HF_NEWTON, _faster_than_warm_start)
     for measure, text in ACCURACY:
         yield _as_the_paper(dataset, methods, measure, text)
 
@@ -65,9 +71,12 @@ def _quality(methods: Methods, name: str) -> Iterator[Verdict]:
     """How a method is to agree with Retrain, and how accurate it is to be."""
     for k in KS:
         yield _above(methods, f"{name}: RBO@{k}", name, RETRAIN_STAR, "rbo", k, strictly=False)
-    yield _near(methods, f"{name}: Re-predict", name, 0.02, "re_predict")
+    yield _near(methods, f"{name}: Re-predict", name, lambda _: 0.02, "re_predict")
     for measure, text in ACCURACY:
-        wanted = mean_of(methods[RETRAIN], measure, "10") - 0.01
+
+        def wanted(middle: Middle, measure: str = measure) -> float:
+            return middle(methods[RETRAIN], measure, "10") - 0.01
+
         shown = f"{RETRAIN} − 0.01"
         yield _at_least(methods, f"{name}: {text}", name, wanted, measure, "10", digits=4, shown=shown)
     yield _above(methods, f"{name}: NDCG@10", name, ORIGINAL, "ndcg", "10")
@@ -75,21 +84,66 @@ def _quality(methods: Methods, name: str) -> Iterator[Verdict]:
 
 def _converged_goals(dataset: str, methods: Methods) -> Iterator[Verdict]:
     for name in (AH_NEWTON, HF_NEWTON):
-        wanted = min(mean_of(methods[RETRAIN_STAR], "rbo", "10"), 0.99)
-        text, shown = f"{name}: RBO@10", f"min of {RETRAIN_STAR}, 0.99"
-        yield _at_least(methods, text, name, wanted, "rbo", "10", digits=4, shown=shown)
-        yield _near(methods, f"{name}: Re-predict", name, 0.005, "re_predict")
-        for measure, text in ACCURACY:
-            retrain, star = (mean_of(methods[m], measure, "10") for m in (RETRAIN, RETRAIN_STAR))
-            yield _near(methods, f"{name}: {text}", name, max(0.005, abs(star - retrain)), measure, "10")
-    yield from _over_the_fastest(methods, CONVERGED_SPEED_UPS[dataset])
+        yield from _with_passes(methods, name, partial(_converged_quality, name=name))
+    wanted = CONVERGED_SPEED_UPS[dataset]
+    yield from _over_the_fastest(methods, wanted)
     for rival, over in (
         (SAME_LOSS_PASSES, "accelerated ALS"),
         (SAME_LOSS_NEWTON, "accelerated ALS that ends with joint Newton steps"),
         (SAME_LOSS_CG, "accelerated ALS by conjugate gradients"),
     ):
         if rival in methods:
-            yield _over_one(methods, rival, over, CONVERGED_SPEED_UPS[dataset])
+            judge = partial(_over_one, rival=rival, over=over, wanted=wanted)
+            yield from _with_passes(methods, AH_NEWTON, judge)
+
+
+def _converged_quality(methods: Methods, name: str) -> Iterator[Verdict]:
+    """How near a method is to come to Retrain where both end at their optimum."""
+
+    def agreement(middle: Middle) -> float:
+        return min(middle(methods[RETRAIN_STAR], "rbo", "10"), 0.99)
+
+    text, shown = f"{name}: RBO@10", f"min of {RETRAIN_STAR}, 0.99"
+    yield _at_least(methods, text, name, agreement, "rbo", "10", digits=4, shown=shown)
+    yield _near(methods, f"{name}: Re-predict", name, lambda _: 0.005, "re_predict")
+    for measure, text in ACCURACY:
+
+        def allowed(middle: Middle, measure: str = measure) -> float:
+            retrain, star = (middle(methods[m], measure, "10") for m in (RETRAIN, RETRAIN_STAR))
+            return max(0.005, abs(star - retrain))
+
+        yield _near(methods, f"{name}: {text}", name, allowed, measure, "10")
+
+
+def _with_passes(
+    methods: Methods, name: str, judge: Callable[[Methods], Iterable[Verdict]]
+) -> Iterator[Verdict]:
+    """The goals of a method: what it reaches where no pass began after the forgetting pass says nothing of its solver.
+
+    A miss stays a miss. Where passes began in some of the runs, a goal has to be reached over those alone, too.
+    """
+    began = [_began(record) for record in methods[name]]
+    if all(began):
+        yield from judge(methods)
+        return
+    if not any(began):
+        for goal in judge(methods):
+            if goal.reached is not None:
+                goal = replace(goal, measured=f"{goal.measured}; no pass began after the forgetting pass")
+            yield replace(goal, reached=None, otherwise=SAYS_NOTHING) if goal.reached else goal
+        return
+    runs = {record.get("run") for record in methods[name] if _began(record)}
+    alone = {other: [r for r in records if r.get("run") in runs] for other, records in methods.items()}
+    for goal, of_these in zip(judge(methods), judge(alone), strict=True):
+        beside = f"over the {sum(began)} of {len(began)} runs in which passes began {of_these.shown}"
+        worse = of_these if goal.reached and not of_these.reached else goal
+        told = replace(worse, wanted=goal.wanted, measured=f"{goal.shown}; {beside}", by_medians=None)
+        yield goal if goal.reached is None else told
+
+
+def _began(record: Record) -> bool:
+    """Whether a pass began after the forgetting pass."""
+    return bool(record.get("passes", math.inf) > 1)
 
 
 def _figure(records: Sequence[Record], digits: int, *path: str) -> str:
@@ -98,55 +152,56 @@ def _figure(records: Sequence[Record], digits: int, *path: str) -> str:
 
 
 def _at_least(
-    methods: Methods, what: str, name: str, wanted: float, *path: str, digits: int, shown: str = ""
+    methods: Methods,
+    what: str,
+    name: str,
+    wanted: Callable[[Middle], float],
+    *path: str,
+    digits: int,
+    shown: str = "",
 ) -> Verdict:
-    limit = f"≥ {wanted:.{digits}f} ({shown})" if shown else f"≥ {wanted:g}"
-    return Verdict(
-        what, limit, _figure(methods[name], digits, *path), mean_of(methods[name], *path) >= wanted
-    )
+    """Whether a method has so much, by means and by medians."""
+    by_means, by_medians = (middle(methods[name], *path) >= wanted(middle) for middle in MIDDLES)
+    limit = f"≥ {wanted(mean_of):.{digits}f} ({shown})" if shown else f"≥ {wanted(mean_of):g}"
+    return Verdict(what, limit, _figure(methods[name], digits, *path), by_means, by_medians=by_medians)
+
+
+def _over_retrain(methods: Methods, name: str, wanted: float) -> Iterator[Verdict]:
+    what = f"{name}: speed-up over Retrain"
+    yield _at_least(methods, what, name, lambda _: wanted, "speed_up", digits=2)
+
+
+def _faster_than_warm_start(methods: Methods) -> Iterator[Verdict]:
+    yield _above(methods, f"{HF_NEWTON} faster than Warm-Start", HF_NEWTON, WARM_START, "speed_up")
 
 
 def _above(methods: Methods, what: str, name: str, other: str, *path: str, strictly: bool = True) -> Verdict:
-    """Whether the mean of a method is above another's; where the medians say otherwise, so does the row."""
+    """Whether a method is above another, by means and by medians."""
     digits = 2 if path == ("speed_up",) else 4
-    sides = [[of(methods[m], *path) for m in (name, other)] for of in (mean_of, median_of)]
+    sides = [[middle(methods[m], *path) for m in (name, other)] for middle in MIDDLES]
     by_means, by_medians = (ours > theirs if strictly else ours >= theirs for ours, theirs in sides)
-    measured = _figure(methods[name], digits, *path)
-    if by_means != by_medians:
-        measured += "; by medians the other way"
     wanted = f"{'>' if strictly else '≥'} {_figure(methods[other], digits, *path)}, {other}"
-    return Verdict(what, wanted, measured, by_means)
+    return Verdict(what, wanted, _figure(methods[name], digits, *path), by_means, by_medians=by_medians)
 
 
-def _near(methods: Methods, what: str, name: str, allowed: float, *path: str) -> Verdict:
+def _near(methods: Methods, what: str, name: str, allowed: Callable[[Middle], float], *path: str) -> Verdict:
+    """Whether a method comes so near to Retrain, by means and by medians."""
     means, medians = (
-        abs(of(methods[name], *path) - of(methods[RETRAIN], *path)) for of in (mean_of, median_of)
+        abs(middle(methods[name], *path) - middle(methods[RETRAIN], *path)) for middle in MIDDLES
     )
-    measured = f"{means:.4f} apart (medians {medians:.4f})"
-    return Verdict(what, f"within {allowed:.4f} of Retrain's", measured, means <= allowed)
-
-
-def _nothing(goal: Verdict) -> Verdict:
-    """A goal of HF-Newton where it did what AH-Newton did."""
     return Verdict(
-        goal.what, goal.wanted, f"{goal.measured}, the same pass as AH-Newton's", None, SAYS_NOTHING
+        what,
+        f"within {allowed(mean_of):.4f} of Retrain's",
+        f"{means:.4f} apart (medians {medians:.4f})",
+        means <= allowed(mean_of),
+        by_medians=medians <= allowed(median_of),
     )
-
-
-def _passes_began(methods: Methods) -> list[bool]:
-    """Of each run, whether either solver made a pass over all after the forgetting pass."""
-    pairs = zip(methods[AH_NEWTON], methods[HF_NEWTON], strict=True)
-    return [max(ours.get("passes", math.inf) for ours in pair) > 1 for pair in pairs]
-
-
-def _same_pass(methods: Methods) -> bool:
-    """Whether in all runs both solvers are one forgetting pass, which both solve to the same rows."""
-    return not any(_passes_began(methods))
 
 
 def _agreement(methods: Methods) -> Verdict:
     """Whether both solvers agree, over the runs in which either had passes to differ by."""
-    began = _passes_began(methods)
+    pairs = zip(methods[AH_NEWTON], methods[HF_NEWTON], strict=True)
+    began = [any(map(_began, pair)) for pair in pairs]
     what, wanted = "AH and HF agree in RBO@10", "≤ 0.005 apart"
     if not any(began):
         return Verdict(what, wanted, "no pass began in any run", None, SAYS_NOTHING)
@@ -154,20 +209,17 @@ def _agreement(methods: Methods) -> Verdict:
         [record for record, told in zip(methods[name], began, strict=True) if told]
         for name in (AH_NEWTON, HF_NEWTON)
     ]
-    means, medians = (
-        abs(of(sides[0], "rbo", "10") - of(sides[1], "rbo", "10")) for of in (mean_of, median_of)
-    )
+    means, medians = (abs(of(sides[0], "rbo", "10") - of(sides[1], "rbo", "10")) for of in MIDDLES)
     over = "" if all(began) else f", over the {sum(began)} of {len(began)} runs in which passes began"
-    return Verdict(what, wanted, f"{means:.4f} (medians {medians:.4f}){over}", means <= 0.005)
+    measured = f"{means:.4f} (medians {medians:.4f}){over}"
+    return Verdict(what, wanted, measured, means <= 0.005, by_medians=medians <= 0.005)
 
 
-def _beside_warm_start(methods: Methods) -> Iterator[Verdict]:
+def _beside_warm_start(methods: Methods, name: str) -> Iterator[Verdict]:
     """Whether AltEraser agrees with Retrain as well as the way that needs nothing of ours."""
-    for name in (AH_NEWTON, DEFAULT):
-        if name in methods and WARM_START in methods:
-            goal = _above(methods, f"{name}: RBO@10 beside Warm-Start's", name, WARM_START, "rbo", "10")
-            told = higher_in(methods[name], methods[WARM_START])
-            yield Verdict(goal.what, goal.wanted, f"{goal.measured}; {told}", goal.reached)
+    goal = _above(methods, f"{name}: RBO@10 beside Warm-Start's", name, WARM_START, "rbo", "10")
+    told = higher_in(methods[name], methods[WARM_START])
+    yield replace(goal, measured=f"{goal.measured}; {told}")
 
 
 def higher_in(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
@@ -180,26 +232,39 @@ def higher_in(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
 def _over_the_fastest(methods: Methods, wanted: float) -> Iterator[Verdict]:
     """The speed-up that counts for whoever could retrain instead."""
     for name in (AH_NEWTON, DEFAULT):
-        what, limit = f"{name}: speed-up over the fastest retraining to its loss", f"≥ {wanted:g}"
-        if name not in methods:
-            continue
-        found = OverFastest.of(methods, name)
-        if found is None:
-            yield Verdict.missing(what, limit)
-        elif there := found.reached:
-            measured = f"{statistics.mean(there):.2f} (median {statistics.median(there):.2f}), {counted(found.rivals)}"
-            yield Verdict(what, limit, measured, statistics.mean(there) >= wanted)
-        else:
-            yield Verdict(what, limit, "no retraining got there", None, SAYS_NOTHING)
+        if name in methods:
+            yield from _with_passes(methods, name, partial(_over_fastest, name=name, wanted=wanted))
 
 
-def _over_one(methods: Methods, rival: str, over: str, wanted: float) -> Verdict:
-    what = f"{AH_NEWTON}: speed-up over {over}, to the same loss"
-    goal = _at_least(methods, what, AH_NEWTON, wanted, SAME_LOSS[rival], digits=1)
-    pairs = zip(methods[rival], methods[AH_NEWTON], strict=True)
-    there = sum(theirs["loss"] <= ours["loss"] * SAME for theirs, ours in pairs)
-    note = "" if there == len(methods[rival]) else f" (retraining got there in {there} runs)"
-    return Verdict(goal.what, goal.wanted, f"{goal.measured}{note}", goal.reached)
+def _over_fastest(methods: Methods, name: str, wanted: float) -> Iterator[Verdict]:
+    what = f"{name}: speed-up over the fastest retraining to its loss"
+    found = OverFastest.of(methods, name)
+    if found is None:
+        yield Verdict.missing(what, f"≥ {wanted:g}")
+    else:
+        goal = _speed(what, found, wanted, digits=2)
+        yield replace(goal, measured=f"{goal.measured}, {counted(found.rivals)}") if found.reached else goal
+
+
+def _over_one(methods: Methods, rival: str, over: str, wanted: float) -> Iterator[Verdict]:
+    """The same over one retraining, in the runs in which it got there."""
+    pairs = list(zip(methods[rival], methods[AH_NEWTON], strict=True))
+    there = [reaches(theirs["loss"], ours["loss"]) for theirs, ours in pairs]
+    ratios = [
+        ours[SAME_LOSS[rival]] if reached else math.nan
+        for (_, ours), reached in zip(pairs, there, strict=True)
+    ]
+    found = OverFastest(ratios, [rival if reached else None for reached in there])
+    yield _speed(f"{AH_NEWTON}: speed-up over {over}, to the same loss", found, wanted, digits=1)
+
+
+def _speed(what: str, found: OverFastest, wanted: float, *, digits: int) -> Verdict:
+    """The verdict on a speed-up, over the runs in which a retraining got there."""
+    limit, measured = f"≥ {wanted:g}", found.told(digits=digits)
+    if not found.reached:
+        return Verdict(what, limit, "", None, NONE_THERE)
+    by_means, by_medians = (of(found.reached) >= wanted for of in (statistics.mean, statistics.median))
+    return Verdict(what, limit, measured, by_means, by_medians=by_medians)
 
 
 def _as_the_paper(dataset: str, methods: Methods, measure: str, text: str) -> Verdict:
@@ -210,7 +275,8 @@ def _as_the_paper(dataset: str, methods: Methods, measure: str, text: str) -> Ve
     middle = statistics.median(values)
     shown = f"{statistics.mean(values):.4f} ± {half:.4f} (median {middle:.4f}; all users: {everyone:.4f})"
     wanted = f"≥ {published} (paper), or inside the 95 % interval"
-    return Verdict(f"Retrain: {text}", wanted, shown, statistics.mean(values) + half >= published)
+    by_means, by_medians = (value + half >= published for value in (statistics.mean(values), middle))
+    return Verdict(f"Retrain: {text}", wanted, shown, by_means, by_medians=by_medians)
 
 
 def _over_everyone(record: Record, measure: str) -> float:

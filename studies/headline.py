@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from alteraser.live.scopes import AutoRows
 from alteraser.report import plots
 from alteraser.report.tables import Table
 from evidence.page import UNKNOWN, Page, measured_at
 from evidence.store import Result
-from studies.goals import higher_in
 from studies.methods import (
     AH_FORGETTING,
-    AH_NEWTON,
     DEFAULT,
     RETRAIN,
     RETRAIN_INDEPENDENT,
@@ -24,7 +19,17 @@ from studies.methods import (
     SHARED_WEIGHTS,
     WARM_START,
 )
-from studies.tables import OverFastest, Record, grouped, mean_of, median_of, paper
+from studies.shortfalls import (
+    COLUMNS,
+    RBO,
+    SPEED_UP,
+    Column,
+    RecordsByMethod,
+    listed,
+    published_of,
+    shortfalls,
+)
+from studies.tables import OverFastest, Record, grouped, mean_of
 
 FOLDER = "headline"
 """Where its runs are kept, in the folder of results: apart, so that all its figures are of one measurement."""
@@ -40,29 +45,6 @@ SHORT_NAMES = {
     AH_FORGETTING: "AltEraser, forgetting pass only",
 }
 """What methods are called here, if not by their names."""
-IN_THE_PAPER = {name: name for name in (RETRAIN, RETRAIN_STAR, WARM_START)} | {DEFAULT: AH_NEWTON}
-"""The methods that the paper has, and what it calls them."""
-
-
-class Column(NamedTuple):
-    """A column: the figure of a record, where the paper has it, and how many digits are shown."""
-
-    title: str
-    path: tuple[str, ...]
-    part: str
-    name: str
-    digits: int
-
-
-COLUMNS = (
-    Column("RBO@10", ("rbo", "10"), "consistency", "rbo@10", 3),
-    Column("NDCG@10", ("ndcg", "10"), "accuracy", "ndcg@10", 3),
-    Column("Speed-up", ("speed_up",), "efficiency", "speed_up", 1),
-)
-RBO, _, SPEED_UP = COLUMNS
-RecordsByMethod = Mapping[str, Mapping[str, Sequence[Record]]]
-"""The records by data set and method."""
-
 LEGEND = """RBO@10: how far the top ten of the forgetting users agree with those of Retrain (1: the same lists).
 NDCG@10: accuracy for them on held-out interactions. Speed-up: Retrain's seconds by the method's. The fastest retraining
 is the quickest of those that reach AltEraser's loss, by AdamW, or by ALS that keeps h as AltEraser does. Retrain*
@@ -128,68 +110,7 @@ def _cells(column: Column, dataset: str, method: str, records: Sequence[Record])
 def _over_fastest(methods: Mapping[str, Sequence[Record]]) -> str:
     """AltEraser's speed-up over the fastest retraining to its loss: the mean, and the median beside it."""
     found = OverFastest.of(methods, DEFAULT)
-    if found is None:
-        return UNKNOWN
-    if not found.reached:
-        return "no retraining got there"
-    mean, median = (of(found.reached) for of in (statistics.mean, statistics.median))
-    return f"{mean:.1f} (median {median:.1f})"
-
-
-def published_of(column: Column, dataset: str, method: str) -> float | None:
-    """What the paper printed, if it did."""
-    known: Mapping[str, float] = paper()[column.part][dataset].get(IN_THE_PAPER.get(method), {})
-    return known.get(column.name)
-
-
-def shortfalls(records: RecordsByMethod) -> Iterator[str]:
-    """Where agreement falls short of Retrain*'s and Warm-Start's, where speed falls short of the paper's, and why."""
-
-    def mean(dataset: str, method: str, column: Column = RBO) -> str:
-        return f"{mean_of(records[dataset][method], *column.path):.{column.digits}f}"
-
-    def beside(dataset: str, *methods: str) -> str:
-        medians = [f"{median_of(records[dataset][method], *RBO.path):.{RBO.digits}f}" for method in methods]
-        means = " against ".join(mean(dataset, method) for method in methods)
-        return f"{means}; medians {' and '.join(medians)}"
-
-    less = [d for d in records if float(mean(d, DEFAULT)) < float(mean(d, RETRAIN_STAR))]
-    slower = [
-        d for d in records if float(mean(d, DEFAULT, SPEED_UP)) < (published_of(SPEED_UP, d, DEFAULT) or 0.0)
-    ]
-    if less:
-        against = (f"{d} ({beside(d, DEFAULT, RETRAIN_STAR)})" for d in less)
-        yield (
-            f"AltEraser agrees less with Retrain than Retrain* does on {_listed(against)}: AdamW, stopped early, ends "
-            "where initial weights and order of batches lead it, and the original shares neither with Retrain, as "
-            f"little as an independent retraining does ({_listed(mean(d, RETRAIN_INDEPENDENT) for d in less)}); from "
-            "an original of Retrain's initial weights AltEraser reaches "
-            f"{_listed(mean(d, SHARED_WEIGHTS) for d in less)}, from one of its seed "
-            f"{_listed(mean(d, SHARED_SEED) for d in less)}."
-        )
-    if behind := [d for d in records if mean(d, DEFAULT) < mean(d, WARM_START)]:
-        against = (
-            f"{d} ({beside(d, DEFAULT, WARM_START)}; "
-            f"{higher_in(records[d][DEFAULT], records[d][WARM_START])})"
-            for d in behind
-        )
-        yield f"It agrees less with Retrain than Warm-Start does on {_listed(against)}."
-    if slower:
-        against = (
-            f"{d} ({mean(d, DEFAULT, SPEED_UP)} against {published_of(SPEED_UP, d, DEFAULT):.1f})"
-            for d in slower
-        )
-        times = (f"{mean(d, AH_FORGETTING)} at {mean(d, AH_FORGETTING, SPEED_UP)} times" for d in slower)
-        yield (
-            f"Its speed-up is below the paper's on {_listed(against)}, because by default it goes on until "
-            f"{AutoRows().tolerance:.1%} is left of the gap that the requests opened in the loss, long after the "
-            f"lists have settled: the forgetting pass alone has an RBO@10 of {_listed(times)}."
-        )
-    if not less and not behind and not slower:
-        yield (
-            "Nowhere does AltEraser agree less with Retrain than Retrain* or Warm-Start do, or gain less time than in "
-            "the paper."
-        )
+    return UNKNOWN if found is None else found.told(digits=SPEED_UP.digits)
 
 
 def agreement_plot(records: RecordsByMethod) -> str:
@@ -234,7 +155,7 @@ def _runs_of(records: RecordsByMethod) -> str:
     if len(set(counts.values())) == 1:
         count = next(iter(counts.values()))
         return f"Means over {count} run{'s' if count > 1 else ''}, each with a split and requests of its own."
-    return "Means over " + _listed(f"{count} runs of {dataset}" for dataset, count in counts.items()) + "."
+    return "Means over " + listed(f"{count} runs of {dataset}" for dataset, count in counts.items()) + "."
 
 
 def _threads(runs: Sequence[Result]) -> str:
@@ -242,13 +163,8 @@ def _threads(runs: Sequence[Result]) -> str:
     made = [run["made_with"] for run in runs if "load" in run.get("made_with", {})]
     if not made:
         return ""
-    threads = _listed(sorted({str(each["threads"]) for each in made}))
+    threads = listed(sorted({str(each["threads"]) for each in made}))
     text = f"Threads: {threads} of {made[0]['cores']}."
     if busy := [each["load"] for each in made if each["load"] > each["cores"]]:
         text += f" Others worked on the machine (load up to {max(busy):.1f}), so speed-ups are rough."
     return text
-
-
-def _listed(parts: Iterable[str]) -> str:
-    *before, last = parts
-    return f"{', '.join(before)} and {last}" if before else last

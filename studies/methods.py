@@ -19,14 +19,14 @@ from alteraser.train.als import ALS
 from alteraser.unlearn.alteraser import AltEraser
 from alteraser.unlearn.base import Unlearner
 from alteraser.unlearn.retrain import Retrain, WarmStart
-from studies import rivals
+from studies import retrainings
 from studies.settings import Regime, Settings
 
 ORIGINAL, RETRAIN, RETRAIN_STAR, WARM_START = "Original", "Retrain", "Retrain*", "Warm-Start"
 RETRAIN_INDEPENDENT = "Retrain (independent)"
 RETRAIN_ALS = "Retrain [ALS]"
 SAME_LOSS_PASSES, SAME_LOSS_NEWTON, SAME_LOSS_CG = (
-    f"Retrain [{how}, to the loss of AltEraser]" for how in rivals.TRAINERS
+    f"Retrain [{how}, to the loss of AltEraser]" for how in retrainings.TRAINERS
 )
 AH_NEWTON, HF_NEWTON = "AltEraser [AH-Newton]", "AltEraser [HF-Newton]"
 ADAMW = "AltEraser [AdamW]"
@@ -36,7 +36,7 @@ AH_FORGETTING, AH_NO_GAP = (
     "AltEraser [AH-Newton, training gap 0]",
 )
 DEFAULT = "AltEraser [default]"
-OF_DEFAULT = {f"Retrain [{how}, to the loss of AltEraser by default]": how for how in rivals.TRAINERS}
+OF_DEFAULT = {f"Retrain [{how}, to the loss of AltEraser by default]": how for how in retrainings.TRAINERS}
 SHARED_WEIGHTS, SHARED_SEED = (
     f"AltEraser [default, original from Retrain's {shared}]" for shared in ("initial weights", "seed")
 )
@@ -105,8 +105,8 @@ def _retrain_to_same_loss(how: str, ours: str) -> Method:
 
     def build(settings: Settings, regime: Regime, randomness: Randomness, losses: Losses) -> Unlearner:
         del settings, regime
-        trainer = rivals.to_loss(rivals.TRAINERS[how], losses.get(ours, -math.inf))
-        return rivals.RetrainRows(randomness("retrain"), trainer)
+        trainer = retrainings.to_loss(retrainings.TRAINERS[how], losses.get(ours, -math.inf))
+        return retrainings.RetrainRows(randomness("retrain"), trainer)
 
     return Method(build)
 
@@ -136,9 +136,9 @@ METHODS: dict[str, Method] = {
     DEFAULT: Method(_erase(AutoRows())),
     SHARED_WEIGHTS: Method(_erase(AutoRows()), ("paper",), Start("retrain", "original order")),
     SHARED_SEED: Method(_erase(AutoRows()), ("paper",), Start("retrain", None)),
-    SAME_LOSS_PASSES: _retrain_to_same_loss(rivals.PASSES, AH_NEWTON),
-    SAME_LOSS_NEWTON: _retrain_to_same_loss(rivals.NEWTON, AH_NEWTON),
-    SAME_LOSS_CG: _retrain_to_same_loss(rivals.CG, AH_NEWTON),
+    SAME_LOSS_PASSES: _retrain_to_same_loss(retrainings.PASSES, AH_NEWTON),
+    SAME_LOSS_NEWTON: _retrain_to_same_loss(retrainings.NEWTON, AH_NEWTON),
+    SAME_LOSS_CG: _retrain_to_same_loss(retrainings.CG, AH_NEWTON),
     **{name: _retrain_to_same_loss(how, DEFAULT) for name, how in OF_DEFAULT.items()},
 }
 HEADLINE = (

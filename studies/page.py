@@ -13,7 +13,7 @@ from evidence.store import Result, Store
 from studies import defaults_page, endings, headline
 from studies.figures import FIGURES, case_figures
 from studies.goals import goals_table
-from studies.tables import Group, grouped, statistics_table, study_table, tables, tuning_table
+from studies.tables import NONE_THERE, Group, grouped, statistics_table, study_table, tables, tuning_table
 
 PAGES = {
     "noise": "every method and measure, noise scenario",
@@ -124,9 +124,11 @@ def _add_case(page: Page, folder: Path, runs: Sequence[Result]) -> None:
 def _add_goals(page: Page, cases: Sequence[Sequence[Result]]) -> None:
     """The page of goals: a table for each regime and data set of which there is enough."""
     text = (
-        "Noise scenario. Verdicts are on means over the runs, and medians stand beside them. A goal says nothing, and "
-        "is not counted as reached, where it could not be missed: where AltEraser ended with the forgetting pass, both "
-        "its solvers are that one pass. The fastest retraining of a run is the quickest of all that were run and ended "
+        "Noise scenario. Verdicts are on means over the runs; medians stand beside them, and where they say otherwise "
+        "the row says so. What a method reaches where no pass began after the forgetting pass says nothing of its "
+        "solver and is not counted as reached; what it misses there is missed. Where passes began in some runs, a goal "
+        "has to be reached over those alone, too. A speed-up over a retraining is that of the runs in which the "
+        "retraining got to the loss. The fastest retraining of a run is the quickest of all that were run and ended "
         "at the loss of AltEraser or below; those that are made for it end as soon as they are there and, as AltEraser "
         "does, keep the original's h."
     )
@@ -146,6 +148,8 @@ def _score(verdicts: Iterable[str]) -> str:
     text = f"{counts[YES]} of {counts[YES] + counts[NO]} reached"
     if counts[SAYS_NOTHING]:
         text += f"; {counts[SAYS_NOTHING]} say{'s' if counts[SAYS_NOTHING] == 1 else ''} nothing"
+    if counts[NONE_THERE]:
+        text += f"; of {counts[NONE_THERE]} no retraining got there"
     return text + (f"; {counts[UNKNOWN]} not measured yet" if counts[UNKNOWN] else "")
 
 

@@ -19,6 +19,7 @@ from alteraser.measure.compare import FORGETTING, OTHERS, Report, compare
 from alteraser.models.enmf import ENMF
 from alteraser.models.mf import MF
 from alteraser.train.base import Training
+from alteraser.unlearn.alteraser import AltEraser
 from alteraser.unlearn.base import Unlearner
 from studies.methods import (
     AH_NEWTON,
@@ -97,7 +98,8 @@ def run_case(
             requests,
         )
         models[name], losses[name] = erasure.model, erasure.loss_after
-        extra[name] = _extra(original, erasure)
+        unlearner = METHODS[name].build(settings, case.regime, case.rng, losses)
+        extra[name] = _extra(original, erasure) | _tolerance(unlearner)
     announce("measuring")
     mask = requests.match(full).mask
     forget, remain = full.only(mask), full.without(mask)
@@ -156,6 +158,11 @@ def _extra(original: Any, erasure: Erasure[Any]) -> dict[str, Any]:
         "gradient_before": original.gradient_norm(erasure.remain),
         "gradient_after": erasure.model.gradient_norm(erasure.remain),
     }
+
+
+def _tolerance(unlearner: Unlearner) -> dict[str, float]:
+    """What AltEraser may leave of the gap: pages tell that of the runs, not of the code that makes them."""
+    return {"tolerance": unlearner.rows_to_move.tolerance} if isinstance(unlearner, AltEraser) else {}
 
 
 def figures_of(report: Report, name: str) -> dict[str, Any]:

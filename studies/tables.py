@@ -12,8 +12,10 @@ from typing import Any
 
 from alteraser.report.tables import Table
 from studies.methods import ORIGINAL, RETRAININGS, TO_LOSS_OF
-from studies.rivals import Timed, fastest
+from studies.retrainings import Timed, fastest
 
+NONE_THERE = "no retraining got there"
+"""What is said of a speed-up over retrainings none of which ended at the loss that was wanted."""
 Record = Mapping[str, Any]
 Group = tuple[str, str, str]  # data set, scenario, regime
 KS = ("10", "20", "50")
@@ -87,6 +89,15 @@ class OverFastest:
     def reached(self) -> list[float]:
         """The ratios of the runs in which a retraining got there."""
         return [ratio for ratio in self.ratios if not math.isnan(ratio)]
+
+    def told(self, *, digits: int) -> str:
+        """Their mean, their median, and, if they are not all, of how many runs they are."""
+        if not self.reached:
+            return NONE_THERE
+        mean, median = (of(self.reached) for of in (statistics.mean, statistics.median))
+        n, there = len(self.ratios), len(self.reached)
+        over = "" if there == n else f" over {there} of {n} runs; in {n - there} no retraining got there"
+        return f"{mean:.{digits}f} (median {median:.{digits}f}){over}"
 
 
 CONSISTENCY = (

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.kinds.originals import DATASETS, FURTHER, OPTIMUM, ORIGINALS
 from benchmarks.kinds.requests import ACCOUNT, BLOCKBUSTER, HALF, ITEM, KINDS, LARGE, PAIR, PERIOD
-from evidence.page import UNKNOWN, Page, Verdict, measured_at, table, verdicts
+from evidence.page import UNKNOWN, Page, Verdict, measured_at, table, verdicts, within
 from evidence.store import Result, Store
 
 RESULTS = Path(__file__).parents[1] / "results" / "kinds"
@@ -169,6 +169,14 @@ def _mean(cell: Result, figure: str) -> float:
     return statistics.mean(_values(cell, figure))
 
 
+def _median(cell: Result, figure: str) -> float:
+    return statistics.median(_values(cell, figure))
+
+
+MIDDLES = (_mean, _median)
+"""What is judged by, and what stands beside it."""
+
+
 def _mean_and(worst: Callable[[Iterable[float]], float], cell: Result, figure: str) -> str:
     values = _values(cell, figure)
     return f"{statistics.mean(values):.4f}, {worst(values):.4f}" if values else "–"
@@ -182,15 +190,18 @@ def _verdicts(cells: dict[str, list[Result]]) -> Iterable[Verdict]:
         ("left of the whole gap, mean of each cell", "left_of_whole", LEFT_OF_WHOLE),
         ("left of the rest, mean of each cell", "left_of_rest", LEFT_OF_REST),
     ):
-        yield _worst(what, [_mean(cell, figure) for cell in optimum], limit)
-    concerned = [_mean(cell, "rbo_concerned") for _, cell in every if _values(cell, "rbo_concerned")]
-    yield _worst("RBO@10 of those concerned, mean of each cell", concerned, RBO_CONCERNED, at_least=True)
-    misses = [1 - _mean(cell, "rbo_others") for _, cell in every]
-    yield _worst("1 − RBO@10 of the 50 others, mean of each cell", misses, MISS_OF_OTHERS)
-    shares = [
-        (1 - _mean(cell, "rbo_others")) / max(1 - _mean(cell, "rbo_others_zeroed"), 1e-9) for _, cell in every
-    ]
-    yield _worst("the same over the zeroed original's", shares, 1 / 3)
+        yield _worst(what, *([of(cell, figure) for cell in optimum] for of in MIDDLES), limit=limit)
+    told = [cell for _, cell in every if _values(cell, "rbo_concerned")]
+    concerned = ([of(cell, "rbo_concerned") for cell in told] for of in MIDDLES)
+    what = "RBO@10 of those concerned, mean of each cell"
+    yield _worst(what, *concerned, limit=RBO_CONCERNED, at_least=True)
+    misses = ([1 - of(cell, "rbo_others") for _, cell in every] for of in MIDDLES)
+    yield _worst("1 − RBO@10 of the 50 others, mean of each cell", *misses, limit=MISS_OF_OTHERS)
+    shares = (
+        [(1 - of(cell, "rbo_others")) / max(1 - of(cell, "rbo_others_zeroed"), 1e-9) for _, cell in every]
+        for of in MIDDLES
+    )
+    yield _worst("the same over the zeroed original's", *shares, limit=1 / 3)
     drifts = [drift for cell in optimum for drift in _values(cell, "drift_over_gap")]
     if drifts:
         share = float(np.mean(np.array(drifts) >= 1))
@@ -201,18 +212,20 @@ def _verdicts(cells: dict[str, list[Result]]) -> Iterable[Verdict]:
     if scoped:
         overs = [over for cell in scoped if (over := over_the_cheaper(cell))]
         yield _worst(
-            "auto over the cheaper scope, p50 of each cell", [statistics.median(over) for over in overs], 1.2
+            "auto over the cheaper scope, p50 of each cell",
+            [statistics.median(over) for over in overs],
+            limit=1.2,
         )
-        yield _worst("the same, worst of each cell (in time)", [max(over) for over in overs], 2.0)
+        yield _worst("the same, worst of each cell (in time)", [max(over) for over in overs], limit=2.0)
         slower = [max(cell["seconds"]["auto"]) / cell["retraining"] for cell in scoped]
-        yield _worst("auto over retraining to the same loss, worst of each cell", slower, 1.0)
+        yield _worst("auto over retraining to the same loss, worst of each cell", slower, limit=1.0)
     for what, names, kinds, quantile, limit in _SPEEDS:
         found = [
             float(np.percentile(cell["passes"], quantile))
             for name, cell in measured
             if name in names and cell["kind"] in kinds and cell["passes"]
         ]
-        yield _worst(f"{', '.join(names)}: {what}", found, limit)
+        yield _worst(f"{', '.join(names)}: {what}", found, limit=limit)
     small = {
         (cell["original"], cell["kind"]): cell for name, cell in measured if name == SMALL and cell["passes"]
     }
@@ -221,7 +234,7 @@ def _verdicts(cells: dict[str, list[Result]]) -> Iterable[Verdict]:
         for name, cell in measured
         if name in LARGER and cell["passes"] and (cell["original"], cell["kind"]) in small
     ]
-    yield _worst(f"{', '.join(LARGER)}: p50 in ms over that of {SMALL}", ratios, GROWTH)
+    yield _worst(f"{', '.join(LARGER)}: p50 in ms over that of {SMALL}", ratios, limit=GROWTH)
 
 
 def _median_ms(cell: Result) -> float:
@@ -242,14 +255,29 @@ _SPEEDS = (
 )
 
 
-def _worst(what: str, values: list[float], limit: float, *, at_least: bool = False) -> Verdict:
-    """The verdict on the worst of some cells, with how many of them reach the limit."""
+def _worst(
+    what: str,
+    values: list[float],
+    medians: list[float] | None = None,
+    *,
+    limit: float,
+    at_least: bool = False,
+) -> Verdict:
+    """The verdict on the worst of some cells, with how many of them reach the limit.
+
+    Where the figures of cells are means, `medians` are beside them.
+    """
     wanted = f"{'at least' if at_least else 'at most'} {limit:.3g}"
     if not values:
         return Verdict(what, wanted, UNKNOWN, reached=False)
-    reached = [value >= limit if at_least else value <= limit for value in values]
+    reached, by_medians = (
+        [within(value, limit, at_least=at_least) for value in of] for of in (values, medians or [])
+    )
     worst = (min if at_least else max)(values)
     measured = (
         f"{sum(reached)} of {len(values)} cells; median {statistics.median(values):.3g}, worst {worst:.3g}"
     )
-    return Verdict(what, wanted, measured, all(reached))
+    if medians is None:
+        return Verdict(what, wanted, measured, all(reached))
+    measured += f"; by medians {sum(by_medians)} cells"
+    return Verdict(what, wanted, measured, all(reached), by_medians=all(by_medians))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from benchmarks.never_worse.records import LONG_SESSION, ROUNDING, SESSION, TOLERANCES, WAYS, Record
+from benchmarks.never_worse.records import LONG_SESSION, ROUNDING, SESSION, WAYS, Record
 from evidence.page import Page, measured_at, said, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "never-worse.md"
@@ -67,7 +67,9 @@ def _row(way: str, original: str, group: Sequence[Record]) -> tuple[str, ...]:
     rises = sum(record.n_beyond_rounding for record in group)
     converged = [said for record in group for said in record.converged]
     shares = [
-        record.share_left for record in group if all(record.converged) and record.share_left is not None
+        (record.share_left / record.judged_by, record.share_left, record.judged_by)
+        for record in group
+        if all(record.converged) and record.share_left is not None
     ]
     met = said(not any(record.breaks_its_word for record in group))
     return (
@@ -79,7 +81,7 @@ def _row(way: str, original: str, group: Sequence[Record]) -> tuple[str, ...]:
         f"{rises:,}",
         said(not rises),
         f"{sum(converged):,}",
-        f"{max(shares):.5f} of {TOLERANCES[way]:g}" if shares else "",
+        "{1:.5f} of {2:g}".format(*max(shares)) if shares else "",
         met if shares else "",
         f"{max(max(record.seconds) for record in group):.3f}",
     )

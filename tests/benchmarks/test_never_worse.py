@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from alteraser.data.interactions import Interactions
+from alteraser.live.scopes import AllRows
 from benchmarks.never_worse import records, run
 from benchmarks.never_worse.grid import FULL, KINDS, OPTIMUM, ORIGINALS, Grid, Setting, ask
 from benchmarks.never_worse.page import PAGE, page
@@ -20,7 +21,7 @@ from benchmarks.page import RESULTS
 from evidence.store import Store
 
 CELL = Cell("generated", "MF", "scaled", "float32", OPTIMUM, "account", "affected")
-FINE = Record(CELL, [100.0], [99.0], [True], [0.1], 5.0, 0.1, gap_opened=1.0, gap_left=0.001)
+FINE = Record(CELL, [100.0], [99.0], [True], [0.1], 5.0, 0.1, gap_opened=1.0, gap_left=0.001, tolerance=0.06)
 TINY = Grid((Setting("generated", "ENMF", "plain", "float64"),), originals=("1 pass",), n_generated=4_000)
 
 
@@ -44,9 +45,19 @@ def test_only_who_says_that_it_converged_has_to_meet_the_tolerance() -> None:
     assert too_much.share_left == pytest.approx(0.0601)
     assert too_much.breaks_its_word
     assert not replace(too_much, converged=[False]).breaks_its_word
-    assert not replace(too_much, cell=replace(CELL, way="session")).breaks_its_word
+    assert not replace(too_much, tolerance=0.07).breaks_its_word
     assert replace(FINE, gap_left=math.nan).breaks_its_word
     assert not replace(FINE, gap_opened=None, gap_left=None).breaks_its_word
+
+
+def test_records_are_judged_by_the_tolerance_they_were_measured_with() -> None:
+    before = replace(FINE, gap_left=0.02, tolerance=None)
+    assert before.judged_by == 0.012
+    assert before.breaks_its_word
+    assert not replace(before, tolerance=0.06).breaks_its_word
+    assert not replace(before, cell=replace(CELL, way="session")).breaks_its_word
+    rows = page([replace(before, gap_left=0.01), replace(FINE, gap_left=0.03)]).text()
+    assert "| 0.01000 of 0.012 | yes |" in rows  # nearest to its tolerance
 
 
 def test_the_page_shows_every_rise_and_every_broken_word() -> None:
@@ -139,6 +150,7 @@ def test_passes_never_raise_the_loss_of_an_original_that_stopped_early() -> None
     for cell in TINY.cells(setting, "1 pass"):
         if cell.way in (FORGETTING, ALL):
             record = trial.measure(cell, 1)
+            assert record.tolerance == (None if cell.way == FORGETTING else AllRows().tolerance)
             assert record.n_beyond_rounding == 0, asdict(cell)
             assert record.loss_before[0] == pytest.approx(
                 trial.original.loss(data.without(ask(cell, data, 1)[0].deleted)), rel=1e-9

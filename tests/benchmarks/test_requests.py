@@ -16,7 +16,7 @@ from alteraser.train.named import TO_THE_OPTIMUM
 from benchmarks.generated import generated
 from benchmarks.requests import half_of, speed_ups
 from benchmarks.retraining import fastest_retraining
-from studies.rivals import TRAINERS, fresh_rows
+from studies.retrainings import TRAINERS, fresh_rows
 
 
 def test_a_speed_up_is_a_retraining_over_the_median_request_of_its_round() -> None:

@@ -32,6 +32,13 @@ def test_a_verdict_is_by_the_limit(value: float, at_least: bool, row: tuple[str,
     assert table.columns == ("Figure", "Wanted", "Measured", "Reached")
 
 
+def test_where_medians_say_otherwise_the_row_says_so() -> None:
+    measured = [Verdict.by_limit("time", 1.0, 1.0, median=median).shown for median in (None, 0.5, 1.5)]
+    assert measured == ["1.00", "1.00 (median 0.50)", "1.00 (median 1.50); by medians the other way"]
+    assert Verdict("a", "b", "c", None, by_medians=True).shown == "c"
+    assert verdicts("", [Verdict("a", "b", "c", False, by_medians=True)]).rows[0][2].startswith("c; ")
+
+
 def test_commits_are_named_once_and_missing_ones_admitted() -> None:
     assert measured_at([{}, {"commit": None}]) == "Measured at a commit that was not recorded."
     assert measured_at([{"commit": "a"}, {"commit": "a"}]) == "Measured at commit `a`."

@@ -29,8 +29,12 @@ TRAINERS: dict[str, ALS] = {
     CG: replace(TO_THE_OPTIMUM, acceleration=Anderson(), solver=cg_newton),
 }
 """Every way to retrain to a given loss that we know to be the fastest somewhere."""
-SAME_LOSS = 1 + 1e-9
-"""Losses that are no further apart are the same."""
+_SAME = 1 + 1e-9  # losses that are no further apart are the same
+
+
+def reaches(loss: float, goal: float) -> bool:
+    """Whether a loss is the goal or below."""
+    return loss <= goal * _SAME
 
 
 def to_loss(trainer: ALS, goal: float) -> ALS:
@@ -81,7 +85,7 @@ class Timed(NamedTuple):
 
 def fastest(retrainings: Mapping[str, Timed], loss: float) -> str | None:
     """The name of the fastest retraining that ended at this loss or below; None if none got there."""
-    there = [name for name, each in retrainings.items() if each.loss <= loss * SAME_LOSS]
+    there = [name for name, each in retrainings.items() if reaches(each.loss, loss)]
     return min(there, key=lambda name: retrainings[name].seconds, default=None)
 
 
