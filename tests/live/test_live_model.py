@@ -209,7 +209,7 @@ def test_a_live_model_does_what_the_scope_does(weighted: bool, random_data: Any,
 
 @pytest.mark.parametrize("scope", ["auto", "affected", "live"])
 def test_the_default_tolerance_is_kept(scope: str, full: Interactions, original: Any) -> None:
-    """6 % of the gap that a batch opened, or 30 % in a live model."""
+    """6 % of the gap that a batch opened, 1.2 % with affected rows, or 30 % in a live model."""
     requested = half_of(full, 5) + half_of(full, 9) + half_of(full, 30)
     if scope == "live":
         live = LiveModel(original, full)
@@ -218,7 +218,7 @@ def test_the_default_tolerance_is_kept(scope: str, full: Interactions, original:
     else:
         outcome = AltEraser(scope=scope).forget(original, full, requested)
         assert outcome.converged
-        model, remain, share = outcome.model, outcome.remain, 0.06
+        model, remain, share = outcome.model, outcome.remain, {"auto": 0.06, "affected": 0.012}[scope]
     best = lowest(model, remain)
     assert model.loss(remain) - best < share * (original.loss(remain) - best)
 

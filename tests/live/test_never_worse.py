@@ -128,7 +128,7 @@ def test_converged_means_that_the_tolerance_is_met(
         erased = live.forget(requested)
         assert outcome.converged
         assert erased.converged
-        for model, tolerance in ((outcome.model, 0.06), (live.model, 0.3)):
+        for model, tolerance in ((outcome.model, 0.012), (live.model, 0.3)):
             best = fit(in_precision(torch.float64, model), outcome.remain, trainer=exact).model
             opened, left = (
                 loss_of(each, outcome.remain, dense_loss) - loss_of(best, outcome.remain, dense_loss)
