@@ -134,10 +134,11 @@ def batches(result: dict[str, Any]) -> list[str]:
         "times all",
     )
     how = (
-        '64 random users each delete half of their history; `AltEraser(scope="affected")` against `AltEraser(scope="all")`, '
-        "both with their defaults, from one original at its optimum; the seconds are those that an outcome tells, matching "
-        "and indexing included. RBO is with a model retrained to the optimum: the mean over the forgetting users, in "
-        f"brackets the median. The fastest retraining to a loss is the quickest of {', '.join(TRAINERS)}."
+        '64 random users each delete half of their history; `AltEraser(scope="affected")` against '
+        '`AltEraser(scope="all")`, both with their defaults, from one original at its optimum; the seconds are those '
+        "that an outcome tells, matching and indexing included. RBO is with a model retrained to the optimum: the mean "
+        "over the forgetting users, in brackets the median. The fastest retraining to a loss is the quickest of "
+        f"{', '.join(TRAINERS)}."
     )
     return ["## 64 users at once", how, table(columns, rows)]
 
