@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.mixed import DRIFT_LIMIT
 from evidence.page import Verdict, table, verdict, verdicts
 
 
@@ -127,9 +128,15 @@ def mixed(result: dict[str, Any]) -> list[str]:
             f"the first."
         )
         how += f" The true gap is the loss above that of the optimum next to the model. {_lowest(result)}"
+        if "mean_ms" in each:
+            how += f" Clean-ups included, a change took {each['mean_ms']:.1f} ms on average."
         if "rbo_of_two_retrained" in each:
             how += (
                 f" The lists of two models trained anew have an RBO@10 of {each['rbo_of_two_retrained']:.4f}."
             )
-        parts += [f"### {each['dataset']}", how, verdicts("", found).markdown()]
+        limit = each.get("drift_limit", DRIFT_LIMIT)
+        title = f"### {each['dataset']}" + (
+            "" if limit == DRIFT_LIMIT else f", with a drift limit of {limit:g}"
+        )
+        parts += [title, how, verdicts("", found).markdown()]
     return parts

@@ -32,10 +32,10 @@ from alteraser.sweep.sweep import OutOfTime, never
 TOLERANCE = 0.3
 # What a clean-up leaves of the drift, and the rounds that it takes at most, each of which may leave ROUND of what there
 # was. Set by hand.
-CLEAN, MAX_ROUNDS, ROUND = 0.05, 5, 0.1
+CLEAN, MAX_ROUNDS, ROUND = 0.05, 8, 0.1
 # What may be left of the drift, as shares of its limit: by a clean-up that a request waits for, and by one that is
 # asked for. Scores change by the root of what is left: a hundredth of the drift is a tenth of that. Set by hand.
-IN_PASSING, THOROUGH = 0.5, 1e-3
+IN_PASSING, THOROUGH = 0.5, 1e-4
 # After two rounds that leave more than this share of the drift, what is left is not to be had. Set by hand.
 POOR_ROUND = 0.7
 
@@ -229,7 +229,7 @@ class LiveModel(Generic[QuadraticModel]):
         return self._refiner.drift()
 
     def clean_up(self) -> Drift:
-        """Refines all rows until a twentieth of the drift is left, and a thousandth of its limit; five rounds at most.
+        """Refines all rows until next to nothing of the drift is left: a ten-thousandth of its limit; eight rounds at most.
 
         Where that cannot be had, as far from an optimum, it ends as soon as two rounds have brought little.
         """
@@ -241,7 +241,11 @@ class LiveModel(Generic[QuadraticModel]):
         return drift
 
     def _clean_up(self, out_of_time: OutOfTime, *, most: float) -> list[Refined]:
-        """Refines all rows until a twentieth of the drift is left at most, and no more than `most`."""
+        """Refines all rows until a twentieth of the drift is left at most, and no more than `most`.
+
+        Nor may the last round have gained more than that: where the loss is flat, rows together still have far more to
+        gain than each by itself.
+        """
         rounds: list[Refined] = []
         n_poor = 0
         wanted = min(CLEAN * self._refiner.estimated_gap, most)
@@ -249,8 +253,9 @@ class LiveModel(Generic[QuadraticModel]):
             before = self._refiner.estimated_gap
             rounds.append(self._refiner.refine_all(tolerance=ROUND, out_of_time=out_of_time))
             after = self._refiner.look().loss_gap
+            gained = -sum(change.pending for change in rounds[-1].changes)
             n_poor += after > POOR_ROUND * before
-            if after <= wanted or n_poor == 2 or out_of_time():
+            if (after <= wanted and gained <= most) or n_poor == 2 or out_of_time():
                 break
         return rounds
 
