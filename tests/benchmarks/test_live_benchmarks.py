@@ -71,9 +71,8 @@ def test_a_sequence_tells_its_true_drift_at_moments_of_every_part() -> None:
         assert moment["true"] > 0
         assert moment["true"] / 3 < moment["estimate"] < 10 * moment["true"]
     assert found["summary"]["largest_true_drift"] == max(each["true"] for each in found["moments"])
-    assert max(each["estimate"] for each in moments) == pytest.approx(
-        found["summary"]["largest_drift"], rel=1e-3
-    )
+    # A moment is the first above nine tenths of the limit, if there is one.
+    assert max(each["estimate"] for each in moments) > 0.89 * found["summary"]["largest_drift"]
 
 
 def test_moments_are_where_the_estimate_is_near_its_limit_or_else_at_its_highest() -> None:

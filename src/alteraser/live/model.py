@@ -229,7 +229,7 @@ class LiveModel(Generic[QuadraticModel]):
         return self._refiner.drift()
 
     def clean_up(self) -> Drift:
-        """Refines all rows until next to nothing of the drift is left: a ten-thousandth of its limit; eight rounds at most.
+        """Refines all rows until a ten-thousandth of the limit of drift is left, in eight rounds at most.
 
         Where that cannot be had, as far from an optimum, it ends as soon as two rounds have brought little.
         """
