@@ -16,7 +16,9 @@ from alteraser.models.base import Quadratic
 from alteraser.models.ridge import weighted_gram
 
 Floats = NDArray[Any]
-# Multiplications of a matrix product; with fewer, numpy keeps its own threads out of it. A usual limit of OpenBLAS.
+# Multiplications of a matrix product; with fewer, numpy keeps its own threads out of it. A usual limit of OpenBLAS,
+# whose threads spin when a product is over. On two busy cores they held up the product of some thousand rows for a
+# tenth of a second, and the eigenvalues of a small matrix as long: neither is left to numpy in a live model.
 SMALL_PRODUCT = 2**18
 # With fewer than so many one thread is enough: the product is over before others are awake. Set by hand.
 MEDIUM_PRODUCT = 2**26
@@ -48,8 +50,10 @@ class SideFactors:
 
     def sum_yy(self) -> NDArray[np.float64]:
         """Σ y yᵀ."""
-        vectors = self.vectors.astype(np.float64)
-        moments: NDArray[np.float64] = vectors.T @ vectors
+        ones = torch.ones(len(self), dtype=torch.float64)
+        moments: NDArray[np.float64] = weighted_gram(
+            torch.from_numpy(self.vectors), ones, torch.float64
+        ).numpy()
         return moments
 
     def unweighted_gram(self) -> NDArray[np.float64]:

@@ -55,14 +55,16 @@ class EmptyDirections:
         columns, weights = self._state.sides[Side.USERS].entries.of_row(user)
         # An upper bound of what a direction could bring: Σ g² over all items (`models/dimensions.py`), without a look
         # at those that are not the user's, with the least λ and the largest m of all.
-        scores = items.vectors[columns] @ scaled
+        scores = np.einsum("rj,j->r", items.vectors[columns], scaled)
         as_missing = np.square(missing * items.missing[columns] * scores).sum()
         total = np.square(weights * (1 - scores)).sum() - as_missing
         vector = users.vectors[user]
         total += missing**2 * float(items.missing.max(initial=0)) * (vector @ items.gram @ vector)
         if self.free[0].weight ** 2 * float(total) <= user_l2 * float(items.l2.min()):
             return None
-        pairs = Pairs.of(items.vectors @ scaled, missing * items.missing, columns, weights)
+        pairs = Pairs.of(
+            np.einsum("rj,j->r", items.vectors, scaled), missing * items.missing, columns, weights
+        )
         return pairs.opening(self.free[0], user_l2=user_l2, item_l2=items.l2)
 
     def _open(self, user: int, of_user: float, of_items: Floats) -> LossChange:

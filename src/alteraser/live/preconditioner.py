@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from alteraser.kernels.residuals import estimate_decrements
@@ -34,7 +35,8 @@ class Preconditioner:
     def of(cls, other: SideFactors) -> Preconditioner:
         """From the factors of the other side: its Gram matrix, or the one without weights where that is zero."""
         weighted = bool(other.gram.trace() > 0)
-        values, vectors = np.linalg.eigh(other.gram if weighted else other.unweighted_gram())
+        gram = torch.from_numpy(other.gram if weighted else other.unweighted_gram())
+        values, vectors = (each.numpy() for each in torch.linalg.eigh(gram))
         kind = other.vectors.dtype
         spectrum = np.maximum(values, 0).astype(kind)
         return cls(vectors.astype(kind), spectrum, spectrum.sum(), weighted)
@@ -60,7 +62,7 @@ class Preconditioner:
         squares = np.square(turned)
         curvatures: Floats = l2 * squares.sum(1)
         if self.weighted:
-            curvatures += missing * (squares @ self.spectrum)
+            curvatures += missing * np.einsum("rj,j->r", squares, self.spectrum)
         return times(turned, self.basis.T), curvatures
 
     def mean_curvature(self, own: SideState, rows: NDArray[np.int64]) -> Floats:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 Floats = NDArray[Any]
@@ -36,16 +37,22 @@ def empty_directions(grams: Iterable[Floats], h: Floats) -> list[Direction]:
 
     `grams` are Σ y yᵀ of each table, whatever the rows weigh there.
     """
-    scale, found = np.diag(h.astype(np.float64)), np.zeros((len(h), len(h)))
+    scale, found = h.astype(np.float64), np.zeros((len(h), len(h)))
     for gram in grams:
-        for seen in (gram, scale @ gram @ scale):
+        for seen in (gram, np.outer(scale, scale) * gram):
             found += seen / max(float(np.trace(seen)), np.finfo(np.float64).tiny)
-    values, vectors = np.linalg.eigh(found)
+    values, vectors = _eigen(found)
     empty = vectors[:, values <= EMPTY * values[-1]]
     # Of all bases the one in which no two directions score with each other.
-    weights, turn = np.linalg.eigh(empty.T @ scale @ empty)
+    weights, turn = _eigen((empty.T * scale) @ empty)
     order = np.argsort(-np.abs(weights), kind="stable")
     return [Direction((empty @ turn)[:, k], float(weights[k])) for k in order]
+
+
+def _eigen(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues in ascending order, and eigenvectors; by torch, as numpy's threads would spin (`live/factors.py`)."""
+    values, vectors = torch.linalg.eigh(torch.from_numpy(matrix))
+    return values.numpy(), vectors.numpy()
 
 
 class Pairs(NamedTuple):

@@ -20,10 +20,10 @@ Scalar: TypeAlias = Any
 """A number per system: a float where there is one system, else a tensor that broadcasts over the vectors."""
 
 # Bytes of the numbers that are multiplied and summed in their own precision, before sums go on in double: so few that
-# the rounding error does not grow with the system, and that OpenBLAS does not wake its threads for a product of
-# doubles, as it does beyond ten thousand of them: these go on spinning and hold up the kernels. With them 64 accounts
-# of ml-100k took six times as long in double precision.
-DOT_BYTES = 2**16
+# the rounding error does not grow with the system, and that OpenBLAS does not wake its threads, as it does beyond ten
+# thousand numbers: these go on spinning and hold up the kernels. With them 64 accounts of ml-100k took six times as
+# long in double precision.
+DOT_BYTES = 2**15
 
 
 @dataclass(frozen=True)
