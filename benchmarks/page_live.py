@@ -20,10 +20,7 @@ def sequence(result: dict[str, Any]) -> list[str]:
         "largest_true_drift": ("largest true drift at the moments below, as a share of the loss", ".2e"),
     }
     reached = [
-        Verdict.by_limit(text, found[key], limits[key], form=form)
-        if key in found
-        else Verdict.missing(text, f"at most {limits['largest_drift']:g}")
-        for key, (text, form) in names.items()
+        Verdict.by_limit(text, found[key], limits[key], form=form) for key, (text, form) in names.items()
     ]
     how = (
         f"{result['requests']:,} users of generated data ({result['interactions']:,} interactions), each deleting half "
@@ -31,26 +28,17 @@ def sequence(result: dict[str, Any]) -> list[str]:
         f"and all rows were visited. Median {found['p50_ms']:.1f} ms, 99 % within {found['p99_ms']:.1f} ms."
     )
     parts = ["## A long sequence", how, verdicts("", reached).markdown()]
-    return parts + (_moments(result) if "moments" in result else [])
+    return parts + _moments(result)
 
 
 def _moments(result: dict[str, Any]) -> list[str]:
     """The true drift beside the estimate."""
     moments = result["moments"]
-    if "moments_above" in result:
-        chosen = (
-            f"One moment of each of {len(moments) - 1} equal parts of the sequence: the first at which the estimate of "
-            f"the timed run is above {result['moments_above']:g} of the limit or, where it never is, that of the "
-            f"part's highest estimate:"
-        )
-    else:
-        chosen = (
-            "Moments are late in each part of the sequence: the first in its second half at which the estimate is "
-            "above half of the limit, or the part's end:"
-        )
     how = (
         f"The true drift is the loss above that of the optimum next to the model, in double precision; the original's "
-        f"own gap is part of it. {_lowest(result)} {chosen}"
+        f"own gap is part of it. {_lowest(result)} One moment of each of {len(moments) - 1} equal parts of the "
+        f"sequence: the first at which the estimate of the timed run is above {result['moments_above']:g} of the limit "
+        f"or, where it never is, that of the part's highest estimate:"
     )
     rows = [
         (f"{each['after']:,}", f"{each['true']:.2e}", f"{each['estimate']:.2e}" if each["after"] else "")
@@ -60,15 +48,10 @@ def _moments(result: dict[str, Any]) -> list[str]:
 
 
 def _lowest(result: dict[str, Any]) -> str:
-    """How the true gap is found: whether the optimum is one was not always checked."""
-    text = (
-        "Both losses are computed by a formula that shares no code with the package. The optimum is found by the "
-        "package"
-    )
-    if "gradient_left" not in result:
-        return f"{text}."
+    """How the true gap is found."""
     return (
-        f"{text}; that it is one is checked by the formula: at most {result['gradient_left']:g} of the model's "
+        "Both losses are computed by a formula that shares no code with the package. The optimum is found by the "
+        f"package; that it is one is checked by the formula: at most {result['gradient_left']:g} of the model's "
         "gradient is left there."
     )
 
