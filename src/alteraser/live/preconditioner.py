@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from alteraser.kernels.residuals import estimate_decrements
 from alteraser.live.factors import SideFactors, times
 from alteraser.live.side import SideState
+from alteraser.models.dimensions import symmetric_eigen
 
 Floats = NDArray[Any]
 # The share of m that α is at least, where entries weigh less than missing ones, so that it stays positive. Set by hand.
@@ -35,8 +35,7 @@ class Preconditioner:
     def of(cls, other: SideFactors) -> Preconditioner:
         """From the factors of the other side: its Gram matrix, or the one without weights where that is zero."""
         weighted = bool(other.gram.trace() > 0)
-        gram = torch.from_numpy(other.gram if weighted else other.unweighted_gram())
-        values, vectors = (each.numpy() for each in torch.linalg.eigh(gram))
+        values, vectors = symmetric_eigen(other.gram if weighted else other.unweighted_gram())
         kind = other.vectors.dtype
         spectrum = np.maximum(values, 0).astype(kind)
         return cls(vectors.astype(kind), spectrum, spectrum.sum(), weighted)

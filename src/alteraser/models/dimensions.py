@@ -41,16 +41,16 @@ def empty_directions(grams: Iterable[Floats], h: Floats) -> list[Direction]:
     for gram in grams:
         for seen in (gram, np.outer(scale, scale) * gram):
             found += seen / max(float(np.trace(seen)), np.finfo(np.float64).tiny)
-    values, vectors = _eigen(found)
+    values, vectors = symmetric_eigen(found)
     empty = vectors[:, values <= EMPTY * values[-1]]
     # Of all bases the one in which no two directions score with each other.
-    weights, turn = _eigen((empty.T * scale) @ empty)
+    weights, turn = symmetric_eigen((empty.T * scale) @ empty)
     order = np.argsort(-np.abs(weights), kind="stable")
     return [Direction((empty @ turn)[:, k], float(weights[k])) for k in order]
 
 
-def _eigen(matrix: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues in ascending order, and eigenvectors; by torch, as numpy's threads would spin (`live/factors.py`)."""
+def symmetric_eigen(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues in ascending order, and eigenvectors; by torch, as numpy's threads spin and hold up the kernels."""
     values, vectors = torch.linalg.eigh(torch.from_numpy(matrix))
     return values.numpy(), vectors.numpy()
 
